@@ -114,21 +114,6 @@ func TestDocumentsShowFullRunsOfRevisionsOnly(t *testing.T) {
 	}
 }
 
-// What -render and -check look at is refused as what a run leaves is.
-func TestRenderAndCheckRefuseWhatDocumentsMayNotShow(t *testing.T) {
-	o := options{tools: project(t), render: true}
-	r := ofRevision()
-	check(t, o.keep(r))
-	if err := o.reportAgain(); err != nil {
-		t.Errorf("a full run: %v", err)
-	}
-	r.Quick = true
-	check(t, r.Write(filepath.Join(o.results(), latestName)))
-	if err := o.reportAgain(); err == nil {
-		t.Error("a quick run was shown")
-	}
-}
-
 func TestCheckWantsDatedFileOfLatestRun(t *testing.T) {
 	o := options{tools: project(t), check: true}
 	r := ofRevision()

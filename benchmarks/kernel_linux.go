@@ -4,48 +4,18 @@ import (
 	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
-// kernelWork is what the kernel and the processors did for the calls of a round.
-type kernelWork struct {
-	contextSwitches uint64
-	softirqs        uint64
-	// Of the processor's counters by name, of user and kernel. nil with noPerf, which
-	// says why there are none.
-	perf   map[string]float64
-	noPerf error
-}
+// kernelWork is what the kernel did for the calls of a round.
+type kernelWork struct{ contextSwitches, softirqs uint64 }
 
 // A kernelWatch counts the kernel's work for processes from begin to end. nil counts
 // nothing.
 type kernelWatch struct {
 	processes []*process.Process
-	perf      perfCounterSet
-	noPerf    error
-	before    kernelCounts
-}
-
-// kernelCounts are what counters show at one moment.
-type kernelCounts struct {
-	contextSwitches, softirqs uint64
-	perf                      []perfCount
-}
-
-// watchKernel prepares to count. The caller closes it.
-func watchKernel(processes []*process.Process) *kernelWatch {
-	w := &kernelWatch{processes: processes}
-	w.perf, w.noPerf = openPerf(processes, perfEvents, unix.PerfEventOpen)
-	return w
-}
-
-func (w *kernelWatch) close() {
-	if w != nil {
-		w.perf.close()
-	}
+	before    kernelWork
 }
 
 func (w *kernelWatch) begin() (err error) {
@@ -60,26 +30,14 @@ func (w *kernelWatch) end() (kernelWork, error) {
 		return kernelWork{}, nil
 	}
 	after, err := w.counts()
-	if err != nil {
-		return kernelWork{}, err
+	if err == nil && after.contextSwitches < w.before.contextSwitches {
+		err = errors.New("context switches: threads have ended and taken theirs along")
 	}
-	if after.contextSwitches < w.before.contextSwitches {
-		return kernelWork{}, errors.New("context switches: threads have ended and taken theirs along")
-	}
-	work := kernelWork{
-		contextSwitches: after.contextSwitches - w.before.contextSwitches,
-		softirqs:        after.softirqs - w.before.softirqs,
-		noPerf:          w.noPerf,
-	}
-	if work.noPerf == nil {
-		work.perf, work.noPerf = w.perf.between(w.before.perf, after.perf)
-	}
-	return work, nil
+	return kernelWork{after.contextSwitches - w.before.contextSwitches, after.softirqs - w.before.softirqs}, err
 }
 
 // counts reads all counters.
-func (w *kernelWatch) counts() (kernelCounts, error) {
-	var counts kernelCounts
+func (w *kernelWatch) counts() (counts kernelWork, err error) {
 	for _, p := range w.processes {
 		switches, err := contextSwitches(p.PID())
 		if err != nil {
@@ -87,13 +45,7 @@ func (w *kernelWatch) counts() (kernelCounts, error) {
 		}
 		counts.contextSwitches += switches
 	}
-	var err error
-	if counts.softirqs, err = networkSoftirqs(); err != nil {
-		return counts, err
-	}
-	if w.noPerf == nil {
-		counts.perf, err = w.perf.read()
-	}
+	counts.softirqs, err = networkSoftirqs()
 	return counts, err
 }
 

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"io"
 	"math"
-	"net"
 	"os"
 	"testing"
 	"time"
@@ -26,49 +24,8 @@ func TestContextSwitches(t *testing.T) {
 	}
 }
 
-func TestTCPIsWorkForTheNetwork(t *testing.T) {
-	const roundTrips = 200
-	before, err := networkSoftirqs()
-	check(t, err)
-	exchange(t, roundTrips)
-	after, err := networkSoftirqs()
-	check(t, err)
-	if after < before+roundTrips {
-		t.Errorf("%d softirqs for %d round trips", after-before, roundTrips)
-	}
-}
-
-// exchange sends a byte to and fro over TCP.
-func exchange(t *testing.T, roundTrips int) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	ended := make(chan struct{})
-	defer func() { listener.Close(); <-ended }()
-	go func() {
-		defer close(ended)
-		if there, err := listener.Accept(); err == nil {
-			_, _ = io.Copy(there, there)
-			there.Close()
-		}
-	}()
-	here, err := net.Dial("tcp", listener.Addr().String())
-	check(t, err)
-	defer here.Close()
-	one := []byte{1}
-	for range roundTrips {
-		if _, err := here.Write(one); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(here, one); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestThreadsThatEndAreToldOf(t *testing.T) {
-	w := watchKernel([]*process.Process{thisProcess(t)})
-	defer w.close()
+	w := &kernelWatch{processes: []*process.Process{thisProcess(t)}}
 	check(t, w.begin())
 	w.before.contextSwitches = math.MaxUint64
 	if work, err := w.end(); err == nil {
@@ -84,8 +41,7 @@ func TestSendingSamplesIsNotCounted(t *testing.T) {
 	t.Cleanup(caller.Stop)
 	before, err := contextSwitches(caller.PID())
 	check(t, err)
-	w := watchKernel([]*process.Process{caller})
-	defer w.close()
+	w := &kernelWatch{processes: []*process.Process{caller}}
 	r, err := measure([]*process.Process{caller}, nobody, w, turn{length: time.Millisecond})
 	check(t, err)
 	after, err := contextSwitches(caller.PID())
@@ -93,4 +49,13 @@ func TestSendingSamplesIsNotCounted(t *testing.T) {
 	if counted, all := r.kernel.contextSwitches, after-before; counted == 0 || counted > all/2 {
 		t.Errorf("%d of %d switches are counted", counted, all)
 	}
+}
+
+// thisProcess is the test's own.
+func thisProcess(t *testing.T) *process.Process {
+	t.Helper()
+	own, err := os.FindProcess(os.Getpid())
+	check(t, err)
+	t.Cleanup(func() { _ = own.Release() })
+	return process.Of(own)
 }

@@ -47,7 +47,6 @@ func (t tools) parts(folder string) []part {
 		{"residents", false, wayTurns * 65 * time.Second, in(t.measureResidents)},
 		{"linked", true, 2 * time.Second, in(t.measureLinked)},
 		{"libnearcall_allocations", true, 0, libraryAllocations},
-		{"perf_counters", true, 0, perfCounters},
 	}
 }
 

@@ -244,8 +244,7 @@ func (s *scene) measure(row *measuredRow, length time.Duration) (round, error) {
 	clock := s.serverClock(row)
 	var kernel *kernelWatch
 	if row.plan.counted {
-		kernel = watchKernel(append([]*process.Process{s.servers[row.plan.server]}, row.callers...))
-		defer kernel.close()
+		kernel = &kernelWatch{processes: append([]*process.Process{s.servers[row.plan.server]}, row.callers...)}
 	}
 	turn := row.plan.turn(length)
 	turn.beside = s.beside

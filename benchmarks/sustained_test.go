@@ -115,20 +115,6 @@ func TestWindowsOfSeveralCallers(t *testing.T) {
 	}
 }
 
-func TestGoalsOverTimeAreOfWindows(t *testing.T) {
-	rows := []measuredRow{windowed(nil, []uint64{100_000, 10_000, 200_000, 90_000})}
-	of := func(figure string) float64 {
-		c, err := compared(comparisonsIn(figure + " nearcall-c-shm-sustained")[0], rows)
-		check(t, err)
-		return c.Value
-	}
-	for figure, want := range map[string]float64{result.FigureOfMost: 0.5, result.FigureBelow: 0.25, result.FigureMeanOfP50: 2.5, result.FigureBesideCPUs: 0.25} {
-		if got := of(figure); got != want {
-			t.Errorf("%s is %v, not %v", figure, got, want)
-		}
-	}
-}
-
 // Who may not have real-time priority has no such rows, and is told why; what fails
 // otherwise is a failure.
 func TestCompanyThatIsForbiddenIsLeftOut(t *testing.T) {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -14,7 +11,6 @@ import (
 
 	"github.com/nearcall/nearcall/benchmarks/calling"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
-	"github.com/nearcall/nearcall/server"
 )
 
 // A goroutine that was only started lies in a queue, and all processors are free.
@@ -127,59 +123,5 @@ func checkRun(t *testing.T, name string, m *mode) {
 	// What the load uses is none of the calls'.
 	if counted := report.CPU != protocol.CPUNotCounted; counted != (m.busy == 0) {
 		t.Errorf("%s with %d busy: CPU %v", name, m.busy, report.CPU)
-	}
-}
-
-// serve serves echo in this process and returns where.
-func serve(t *testing.T, echo func(data []byte) []byte) string {
-	t.Helper()
-	address := "unix:" + filepath.Join(t.TempDir(), "s.sock")
-	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Register("echo", echo); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	listener, err := s.Listen(ctx, address)
-	if err != nil {
-		stop()
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("the server ended: %v", err)
-		}
-	})
-	return address
-}
-
-func TestMemoryComparesEchoes(t *testing.T) {
-	const size = 64
-	requests := make(chan string, 1)
-	same := func(data []byte) []byte {
-		select {
-		case requests <- string(data):
-		default: // the first was kept
-		}
-		return data
-	}
-	m, err := open("memory", serve(t, same), size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if request := <-requests; request != string(calling.Payload(size)) {
-		t.Errorf("the request was %x", request)
-	}
-	if report, err := m.measure(protocol.Command{Length: time.Millisecond}); err != nil || report.Transport != protocol.SharedMemory {
-		t.Errorf("by %v, %v", report.Transport, err)
-	}
-	other := func(data []byte) []byte { return make([]byte, len(data)) }
-	if _, err := open("memory", serve(t, other), size); !errors.Is(err, calling.ErrDiffers) {
-		t.Errorf("another echo: %v", err)
 	}
 }
