@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -22,11 +21,9 @@ type Band struct {
 // class is as high as the logarithm of its samples, so that the tail is seen beside the
 // crowd; the fullest of each distribution is as high as that of any other.
 func Bands(title string, bands []Band) (Chart, error) {
-	c := newChart(title)
-	c.high = vg.Length(len(bands))*bandHigh + axisHigh
-	g := plotter.NewGrid()
-	g.Horizontal.Color, g.Vertical = nil, draw.LineStyle{Color: grid, Width: thinLine}
-	c.plot.Add(g)
+	c := newChart(title, vg.Length(len(bands))*bandHigh+axisHigh)
+	c.plot.X.Label.Text = "time of a call"
+	c.plot.Add(&plotter.Grid{Vertical: gridLine})
 	names := make([]string, len(bands))
 	marks := make([]plotter.XYs, 3)
 	for i, band := range bands {
@@ -36,7 +33,7 @@ func Bands(title string, bands []Band) (Chart, error) {
 		if err != nil {
 			return c, err
 		}
-		outline.Color, outline.LineStyle = series[i%len(series)], draw.LineStyle{Color: series[i%len(series)], Width: thinLine}
+		outline.Color, outline.LineStyle = series[i%len(series)], draw.LineStyle{Color: series[i%len(series)], Width: thin}
 		c.plot.Add(outline)
 		for n, ns := range []int64{band.P50, band.P99, band.P999} {
 			marks[n] = append(marks[n], plotter.XY{X: shown(ns), Y: float64(at) - bandBelow})
@@ -52,7 +49,7 @@ func Bands(title string, bands []Band) (Chart, error) {
 		}
 		scatter.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: vg.Points(2.5), Shape: mark.shape}
 		c.plot.Add(scatter)
-		c.legend = append(c.legend, entry{mark.name, []plot.Thumbnailer{scatter}})
+		c.add(mark.name, scatter)
 	}
 	c.plot.NominalY(names...)
 	c.plot.Y.Min, c.plot.Y.Max = -0.5, float64(len(bands))-0.5

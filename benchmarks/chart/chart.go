@@ -19,41 +19,35 @@ import (
 
 // A Chart is a plot with its legend below.
 type Chart struct {
-	Title  string // several lines, if it is long
-	plot   *plot.Plot
-	high   vg.Length
-	legend []entry
-}
-
-// An entry of a legend is a name and a sample.
-type entry struct {
-	name    string
-	samples []plot.Thumbnailer
+	Title   string
+	plot    *plot.Plot
+	high    vg.Length // without title and legend
+	entries int       // of the legend
 }
 
 const (
 	// As many units as a phone has pixels for a chart, so that text is as large there as
 	// here.
-	width     = 345
-	pngDPI    = 144
-	textSize  = 11
-	lineHigh  = 15
-	margin    = 8
-	plotHigh  = 250
-	bandHigh  = 34
-	axisHigh  = 45
-	inLegend  = 2 // entries beside each other
-	thinLine  = vg.Length(0.6)
-	thickLine = vg.Length(1.5)
+	width    = 345
+	pngDPI   = 144
+	textSize = 11
+	lineHigh = 15
+	margin   = 8
+	plotHigh = 250
+	bandHigh = 34
+	axisHigh = 45
+	thin     = vg.Length(0.6)
+	thick    = vg.Length(1.5)
 )
 
 // The colours on a white ground. A page gives each its own value for a dark one, by the
 // name that inPage has for it.
 var (
-	ink    = rgb(0x1F2328)
-	muted  = rgb(0x59636E)
-	grid   = rgb(0xD1D9E0)
-	series = []color.Color{
+	ink      = rgb(0x1F2328)
+	muted    = rgb(0x59636E)
+	grid     = rgb(0xD1D9E0)
+	gridLine = draw.LineStyle{Color: grid, Width: thin}
+	series   = []color.Color{
 		rgb(0x0969DA), rgb(0xBC4C00), rgb(0x1A7F37), rgb(0x8250DF),
 		rgb(0xBF3989), rgb(0x0E7A86), rgb(0x7D4E00), rgb(0x57606A),
 	}
@@ -67,47 +61,37 @@ func rgb(value uint32) color.Color {
 	return color.RGBA{R: uint8(value >> 16), G: uint8(value >> 8), B: uint8(value), A: 0xFF}
 }
 
-// newChart returns one without data, in our fonts and colours.
-func newChart(title string) Chart {
+// newChart returns one without data, in our fonts and colours. A long title has several
+// lines.
+func newChart(title string, high vg.Length) Chart {
 	p := plot.New()
 	p.BackgroundColor = nil
 	p.Title.Text, p.Title.Padding = title, margin
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label} {
+	p.Legend.Left, p.Legend.Padding = true, 3
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
 		style.Font.Variant, style.Font.Size, style.Color = "Sans", textSize, ink
 	}
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.LineStyle.Color, axis.Tick.LineStyle.Color = muted, muted
-		axis.LineStyle.Width, axis.Tick.LineStyle.Width = thinLine, thinLine
+		axis.LineStyle.Width, axis.Tick.LineStyle.Width = thin, thin
 	}
-	return Chart{Title: strings.ReplaceAll(title, "\n", " "), plot: p}
+	return Chart{Title: strings.ReplaceAll(title, "\n", " "), plot: p, high: high}
 }
 
-func (c Chart) legendHigh() vg.Length {
-	return vg.Length((len(c.legend)+inLegend-1)/inLegend) * lineHigh
+// add names what samples stand for.
+func (c *Chart) add(name string, samples ...plot.Thumbnailer) {
+	c.plot.Legend.Add(" "+name, samples...)
+	c.entries++
+	c.plot.Legend.YOffs = -vg.Length(c.entries)*lineHigh - axisHigh
 }
 
 func (c Chart) height() vg.Length {
-	titleLines := vg.Length(strings.Count(c.plot.Title.Text, "\n") + 1)
-	return c.high + titleLines*lineHigh + c.legendHigh() + 3*margin
+	titleLines := strings.Count(c.plot.Title.Text, "\n") + 1
+	return c.high + vg.Length(titleLines+c.entries)*lineHigh + 2*margin
 }
 
 func (c Chart) draw(to draw.Canvas) {
-	to = draw.Crop(to, margin, -margin, margin, -margin)
-	c.plot.Draw(draw.Crop(to, 0, 0, c.legendHigh()+margin, 0))
-	var columns [inLegend]plot.Legend
-	for i := range columns {
-		columns[i] = plot.NewLegend()
-		columns[i].Left, columns[i].Padding = true, 2
-		columns[i].TextStyle.Font.Variant, columns[i].TextStyle.Font.Size, columns[i].TextStyle.Color = "Sans", textSize, ink
-	}
-	for i, e := range c.legend {
-		columns[i%inLegend].Add(" "+e.name, e.samples...)
-	}
-	for i := range columns {
-		left := to.Size().X / inLegend * vg.Length(i)
-		columns[i].Top = true
-		columns[i].Draw(draw.Crop(to, left, 0, 0, c.legendHigh()-to.Size().Y))
-	}
+	c.plot.Draw(draw.Crop(to, margin, -margin, margin+vg.Length(c.entries)*lineHigh, -margin))
 }
 
 // PNG returns the chart as an image of its own.

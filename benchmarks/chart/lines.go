@@ -52,10 +52,9 @@ func Timeline(title string, x, y Axis, lines []Line) (Chart, error) {
 }
 
 func linesChart(title string, x, y Axis, lines []Line, marked bool) (Chart, error) {
-	c := newChart(title)
-	c.high = plotHigh
+	c := newChart(title, plotHigh)
 	c.plot.X.Label.Text, c.plot.Y.Label.Text = x.Says, y.Says
-	c.plot.Add(horizontals())
+	c.plot.Add(&plotter.Grid{Horizontal: gridLine})
 	for i, line := range lines {
 		points := make(plotter.XYs, len(line.X))
 		for n := range points {
@@ -67,12 +66,12 @@ func linesChart(title string, x, y Axis, lines []Line, marked bool) (Chart, erro
 		}
 		drawn.LineStyle, marks.GlyphStyle = look(i)
 		c.plot.Add(drawn)
-		samples := []plot.Thumbnailer{drawn}
 		if marked {
 			c.plot.Add(marks)
-			samples = append(samples, marks)
+			c.add(line.Name, drawn, marks)
+		} else {
+			c.add(line.Name, drawn)
 		}
-		c.legend = append(c.legend, entry{line.Name, samples})
 	}
 	logarithmic(&c.plot.Y, y.Label)
 	return c, nil
@@ -82,14 +81,8 @@ func linesChart(title string, x, y Axis, lines []Line, marked bool) (Chart, erro
 // dashes, and by its mark.
 func look(n int) (draw.LineStyle, draw.GlyphStyle) {
 	c := series[n%len(series)]
-	return draw.LineStyle{Color: c, Width: thickLine, Dashes: plotutil.Dashes(n / len(series))},
+	return draw.LineStyle{Color: c, Width: thick, Dashes: plotutil.Dashes(n / len(series))},
 		draw.GlyphStyle{Color: c, Radius: vg.Points(2.5), Shape: plotutil.Shape(n + n/len(series))}
-}
-
-func horizontals() *plotter.Grid {
-	g := plotter.NewGrid()
-	g.Vertical.Color, g.Horizontal = nil, draw.LineStyle{Color: grid, Width: thinLine}
-	return g
 }
 
 // logarithmic gives an axis that has its data whole decades, which have labels.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nearcall/nearcall/benchmarks/chart"
@@ -37,22 +36,11 @@ var axes = map[string]struct {
 	of    func(result.Row) float64
 	label func(float64) string
 }{
-	"callers at once":                  {func(r result.Row) float64 { return float64(r.Callers) }, chart.Count},
-	"payload":                          {func(r result.Row) float64 { return float64(r.Size) }, chart.Bytes},
-	"GOMAXPROCS":                       {processorsOf, chart.Count},
-	"calls per second":                 {func(r result.Row) float64 { return r.PerS }, chart.Rate},
-	"p50 of a call":                    {func(r result.Row) float64 { return float64(r.P50NS) }, chart.Time},
-	"p99 of a call":                    {func(r result.Row) float64 { return float64(r.P99NS) }, chart.Time},
-	"time of the whole run for a call": {func(r result.Row) float64 { return 1e9 / r.PerS }, chart.Time},
-}
-
-// processorsOf is the number that a row's name ends with.
-func processorsOf(r result.Row) float64 {
-	n, err := strconv.Atoi(lastWord(r.Name))
-	if err != nil {
-		return 0
-	}
-	return float64(n)
+	"callers at once":  {func(r result.Row) float64 { return float64(r.Callers) }, chart.Count},
+	"payload":          {func(r result.Row) float64 { return float64(r.Size) }, chart.Bytes},
+	"calls per second": {func(r result.Row) float64 { return r.PerS }, chart.Rate},
+	"p50 of a call":    {func(r result.Row) float64 { return float64(r.P50NS) }, chart.Time},
+	"p99 of a call":    {func(r result.Row) float64 { return float64(r.P99NS) }, chart.Time},
 }
 
 // draw draws a chart; false if there is nothing that it shows.

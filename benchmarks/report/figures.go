@@ -70,11 +70,12 @@ var otherFigures = []figure{
 	{"ns of the whole run for a call", func(r result.Row) string { return thousands(1e9 / r.PerS) }},
 	{"CPU us a call", cpuOfBoth},
 	{"CPUs of who else", sustained(func(s *result.Sustained) string { return factor(s.BesideCPUs) })},
-	{"spread in us", spread},
+	{"spread in us", spread(microseconds, "least", "mean", "longest", "p95", "deviation")},
+	{"spread in ns", spread(thousands[int64], "mean", "p50", "deviation", "longest", "least")},
 }
 
-// times are the times of rows. A figure that is called "TIME in us", or in ns, is such a
-// time without its unit.
+// times are the times of rows. A figure that is called "TIME in us" is such a time
+// without its unit.
 var times = map[string]func(result.Row) int64{
 	"least": func(r result.Row) int64 { return r.MinNS }, "mean": func(r result.Row) int64 { return r.MeanNS },
 	"p50": func(r result.Row) int64 { return r.P50NS }, "p95": func(r result.Row) int64 { return r.P95NS },
@@ -97,12 +98,11 @@ func (r run) figure(name string) func(result.Row) string {
 			return figure.says
 		}
 	}
-	time, unit, _ := strings.Cut(name, " in ")
-	of, write := times[time], map[string]func(int64) string{"us": microseconds, "ns": thousands[int64]}[unit]
-	if of == nil || write == nil {
-		panic("rows say nothing that is called " + name)
+	time, unitless := strings.CutSuffix(name, " in us")
+	if of := times[time]; of != nil && unitless {
+		return func(row result.Row) string { return microseconds(of(row)) }
 	}
-	return func(row result.Row) string { return write(of(row)) }
+	panic("rows say nothing that is called " + name)
 }
 
 // where is a text that only some rows have.
@@ -139,13 +139,15 @@ func distribution(r result.Row) string {
 	return drawn.String()
 }
 
-// spread is what was published of many callers.
-func spread(r result.Row) string {
-	var all []string
-	for _, time := range []string{"least", "mean", "longest", "p95", "deviation"} {
-		all = append(all, microseconds(times[time](r)))
+// spread is several times of a row, as they were published.
+func spread(write func(int64) string, names ...string) func(result.Row) string {
+	return func(r result.Row) string {
+		var all []string
+		for _, name := range names {
+			all = append(all, write(times[name](r)))
+		}
+		return strings.Join(all, " / ")
 	}
-	return strings.Join(all, " / ")
 }
 
 // sustained is a figure of rows that are counted by windows.

@@ -55,14 +55,6 @@ const PageName = "report.html"
 // documents show.
 var pictureNames = []string{"over-time", "distributions", "callers", "sizes"}
 
-// PictureNames are the files with pictures.
-func PictureNames() (all []string) {
-	for _, name := range pictureNames {
-		all = append(all, name+".png")
-	}
-	return all
-}
-
 // A picture is a chart with a file of its own.
 type picture struct {
 	Figure

@@ -122,11 +122,3 @@ func (r run) Measured(names ...string) (all []table) {
 	}
 	return all
 }
-
-// Reason is why a part was left out, short.
-func (r run) Reason(part string) string { return clipped(r.reasons[part]) }
-
-// HasMeasure reports whether there is a measure whose name begins so.
-func (r run) HasMeasure(prefix string) bool {
-	return slices.ContainsFunc(r.Measures, func(m result.Measure) bool { return strings.HasPrefix(m.Name, prefix) })
-}
