@@ -31,7 +31,7 @@ func timeline() (chart.Chart, error) {
 			all[i].X, all[i].Y = append(all[i].X, float64(n)/4), append(all[i].Y, float64(1000*(i+1)+n))
 		}
 	}
-	return chart.Timeline("Calls over time", chart.Axis{Says: "time", Label: chart.Seconds}, rate, all)
+	return chart.Lines("Calls over time", chart.Axis{Says: "time", Label: chart.Seconds, From0: true}, rate, all)
 }
 
 func bands() (chart.Chart, error) {

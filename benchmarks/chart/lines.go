@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -21,59 +22,44 @@ type Line struct {
 type Axis struct {
 	Says  string
 	Label func(float64) string
+	From0 bool // it is linear, has few labels, and so many values that lines have no marks
 }
 
-// Lines are lines against two logarithmic axes. X has a label at each of its values.
+// Lines are lines against two axes. They are logarithmic, and X has a label at each of its
+// values, unless it is from 0 on.
 func Lines(title string, x, y Axis, lines []Line) (Chart, error) {
-	c, err := linesChart(title, x, y, lines, true)
-	if err != nil {
-		return c, err
-	}
-	var values []float64
-	for _, line := range lines {
-		values = append(values, line.X...)
-	}
-	slices.Sort(values)
-	var ticks plot.ConstantTicks
-	for _, value := range slices.Compact(values) {
-		ticks = append(ticks, plot.Tick{Value: value, Label: x.Label(value)})
-	}
-	c.plot.X.Scale, c.plot.X.Tick.Marker = plot.LogScale{}, ticks
-	return c, nil
-}
-
-// Timeline is lines over time, which is from 0 on. Points have no marks, as there are many.
-func Timeline(title string, x, y Axis, lines []Line) (Chart, error) {
-	c, err := linesChart(title, x, y, lines, false)
-	if err == nil {
-		c.plot.X.Min, c.plot.X.Tick.Marker = 0, labelled(plot.DefaultTicks{}, x.Label)
-	}
-	return c, err
-}
-
-func linesChart(title string, x, y Axis, lines []Line, marked bool) (Chart, error) {
 	c := newChart(title, plotHigh)
 	c.plot.X.Label.Text, c.plot.Y.Label.Text = x.Says, y.Says
 	c.plot.Add(&plotter.Grid{Horizontal: gridLine})
+	at := map[float64]string{}
 	for i, line := range lines {
 		points := make(plotter.XYs, len(line.X))
-		for n := range points {
-			points[n] = plotter.XY{X: line.X[n], Y: line.Y[n]}
+		for n, value := range line.X {
+			points[n], at[value] = plotter.XY{X: value, Y: line.Y[n]}, x.Label(value)
 		}
 		drawn, marks, err := plotter.NewLinePoints(points)
 		if err != nil {
 			return c, err
 		}
 		drawn.LineStyle, marks.GlyphStyle = look(i)
-		c.plot.Add(drawn)
-		if marked {
-			c.plot.Add(marks)
-			c.add(line.Name, drawn, marks)
-		} else {
+		if c.plot.Add(drawn); x.From0 {
 			c.add(line.Name, drawn)
+			continue
 		}
+		c.plot.Add(marks)
+		c.add(line.Name, drawn, marks)
 	}
 	logarithmic(&c.plot.Y, y.Label)
+	if x.From0 {
+		c.plot.X.Min, c.plot.X.Tick.Marker = 0, labelled(plot.DefaultTicks{}, x.Label)
+		return c, nil
+	}
+	var ticks plot.ConstantTicks
+	for value, label := range at {
+		ticks = append(ticks, plot.Tick{Value: value, Label: label})
+	}
+	slices.SortFunc(ticks, func(a, b plot.Tick) int { return cmp.Compare(a.Value, b.Value) })
+	c.plot.X.Scale, c.plot.X.Tick.Marker = plot.LogScale{}, ticks
 	return c, nil
 }
 

@@ -17,7 +17,7 @@ import (
 //go:embed documents.tmpl
 var documentsText string
 
-var documentsTemplate = template.Must(template.New("documents").Funcs(template.FuncMap{"thousands": thousands[int]}).Parse(documentsText))
+var documentsTemplate = template.Must(template.New("documents").Parse(documentsText))
 
 // emptyLines follow each other where a template left something out.
 var emptyLines = regexp.MustCompile(`\n{3,}`)

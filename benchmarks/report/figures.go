@@ -32,15 +32,15 @@ var rowFigures = []figure{
 	{"mean / best window", ofBest},
 	{"mean / p50", sustained(func(s *result.Sustained) string { return factor(s.MeanOfP50) })},
 	{"beside", sustained(func(s *result.Sustained) string { return s.Beside })},
-	{"CPUs of that", sustained(func(s *result.Sustained) string { return where(s.Beside != "", factor(s.BesideCPUs)) })},
+	{"CPUs of that", sustained(func(s *result.Sustained) string { return either(s.Beside != "", factor(s.BesideCPUs), "") })},
 	{"CPU us, caller + server", cpuOfEach},
 	{"least", distributed("least")},
 	{"mean", distributed("mean")},
 	{"p95", distributed("p95")},
 	{"longest", distributed("longest")},
 	{"deviation", distributed("deviation")},
-	{outliers, func(r result.Row) string {
-		return where(r.Histogram != nil, fmt.Sprintf("%.2f %%", 100*r.OutliersShare))
+	{"beyond mean + 3 deviations", func(r result.Row) string {
+		return either(r.Histogram != nil, fmt.Sprintf("%.2f %%", 100*r.OutliersShare), "")
 	}},
 	{"distribution", distribution},
 	{"calls", func(r result.Row) string { return whole(r.Calls) }},
@@ -52,14 +52,9 @@ var rowFigures = []figure{
 	{"engine", func(r result.Row) string { return r.Engine }},
 	{"held to", func(r result.Row) string { return r.Pinning }},
 	{"GOMAXPROCS", func(r result.Row) string { return whole(r.GoMaxProcs) }},
-	{switches, func(r result.Row) string { return perCall(r.ContextSwitchesPerCall) }},
+	{"context switches a call", func(r result.Row) string { return perCall(r.ContextSwitchesPerCall) }},
 	{"soft interrupts a call", func(r result.Row) string { return perCall(r.SoftirqsPerCall) }},
 }
-
-const (
-	outliers = "beyond mean + 3 deviations"
-	switches = "context switches a call"
-)
 
 // otherFigures are those that only some tables show.
 var otherFigures = []figure{
@@ -105,19 +100,19 @@ func (r run) figure(name string) func(result.Row) string {
 	panic("rows say nothing that is called " + name)
 }
 
-// where is a text that only some rows have.
-func where(there bool, text string) string {
-	if !there {
-		return ""
+// either is one of two texts.
+func either(is bool, yes, no string) string {
+	if is {
+		return yes
 	}
-	return text
+	return no
 }
 
-func whole[N int | int64](n N) string { return where(n != 0, thousands(n)) }
+func whole[N int | int64](n N) string { return either(n != 0, thousands(n), "") }
 
 // distributed is a time of rows whose samples were counted.
 func distributed(time string) func(result.Row) string {
-	return func(r result.Row) string { return where(r.Histogram != nil, duration(times[time](r))) }
+	return func(r result.Row) string { return either(r.Histogram != nil, duration(times[time](r)), "") }
 }
 
 // distribution draws how many calls took how long: a letter for each tenth of a decade,

@@ -6,76 +6,71 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
-// A verdict is what was measured, and whether that keeps a goal, if there is one.
+// A verdict is a line of what was measured, and the goal that this keeps or not; nil if
+// there is none.
 type verdict struct {
-	Name, Bytes, Bound, Measured string
-	Goal                         *result.Goal
+	line
+	goal *result.Goal
 }
 
-// verdicts are all comparisons and measures.
-func (r run) verdicts() (all []verdict) {
+func verdictOf(name, bytes, measured string, goal *result.Goal, write func(float64) string) verdict {
+	bound, kept := "", ""
+	if goal != nil {
+		bound, kept = boundOf(goal, write), "**not met**"
+		if goal.Met {
+			kept = "met"
+		}
+	}
+	return verdict{line{Name: name, Cells: []cell{{Here: bytes}, {Here: bound}, {Here: measured}, {Here: kept}}}, goal}
+}
+
+// verdicts is a table of those comparisons and measures that are to be shown.
+func (r run) verdicts(id, title string, shown func(*result.Goal) bool) verdicts {
+	var all []verdict
 	for _, c := range r.Comparisons {
 		measured := value(c, c.Value)
 		if c.NotMeasured != "" {
 			measured = "not measured: " + c.NotMeasured
 		}
-		all = append(all, verdict{comparison(c), thousands(c.Of.Size), bound(c.Goal, func(v float64) string { return value(c, v) }), measured, c.Goal})
+		all = append(all, verdictOf(comparison(c), thousands(c.Of.Size), measured, c.Goal, func(v float64) string { return value(c, v) }))
 	}
 	for _, m := range r.Measures {
 		write := number
 		if m.Unit == "bytes" {
 			write = mebibytes
 		}
-		all = append(all, verdict{strings.ReplaceAll(m.Name, "_", " "), "", bound(m.Goal, write), quantity(m), m.Goal})
+		all = append(all, verdictOf(strings.ReplaceAll(m.Name, "_", " "), "", quantity(m), m.Goal, write))
 	}
-	return all
+	v := verdicts{table: table{id: id, Title: title, Class: "goals", Head: "goal", Columns: []column{{Head: "bytes"}, {Head: "bound"}, {Head: "measured"}, {Left: true}}}}
+	for _, one := range all {
+		if shown(one.goal) {
+			v.Lines = append(v.Lines, one.line)
+		}
+		if one.goal != nil && one.goal.Met {
+			v.Met++
+		}
+	}
+	return v
 }
 
-// Goals is the table of all goals, and how many are met.
-func (r run) Goals() goals {
-	return goalsOf(r.verdicts(), func(v verdict) bool { return v.Goal != nil })
-}
-
-type goals struct {
+type verdicts struct {
 	table
-	Met, All int
+	Met int // of all goals
 }
 
-func goalsOf(all []verdict, shown func(verdict) bool) goals {
-	g := goals{table: table{Title: "Goals", Class: "goals", Head: "goal", Columns: []column{{Head: "bytes"}, {Head: "bound"}, {Head: "measured"}, {Left: true}}}}
-	for _, v := range all {
-		if !shown(v) {
-			continue
-		}
-		kept := ""
-		switch g.All++; {
-		case v.Goal == nil:
-		case v.Goal.Met:
-			kept = "met"
-			g.Met++
-		default:
-			kept = "**not met**"
-		}
-		g.Lines = append(g.Lines, line{Name: v.Name, Cells: []cell{{Here: v.Bytes}, {Here: v.Bound}, {Here: v.Measured}, {Here: kept}}})
-	}
-	return g
+// Goals are all goals, Open those that are not met, and Kept those that are. Counts is what
+// was compared or measured, with and without a goal.
+func (r run) Goals() verdicts {
+	return r.verdicts("goals", "Goals", func(g *result.Goal) bool { return g != nil })
 }
-
-// Kept are the goals that are met, or those that are not.
-func (r run) Kept(met bool) table {
-	t := goalsOf(r.verdicts(), func(v verdict) bool { return v.Goal != nil && v.Goal.Met == met }).table
-	t.id, t.Title = "goals/open", "Not met"
-	if met {
-		t.id, t.Title = "goals/met", "Met"
-	}
-	return t
+func (r run) Open() verdicts {
+	return r.verdicts("goals/open", "Not met", func(g *result.Goal) bool { return g != nil && !g.Met })
 }
-
-// Counts is all that was compared or measured and is no time of calls.
-func (r run) Counts() table {
-	t := goalsOf(r.verdicts(), func(verdict) bool { return true }).table
-	t.id, t.Title, t.Head = "counts", "Comparisons, and measures that are not times of calls", "what"
-	return t
+func (r run) Kept() verdicts {
+	return r.verdicts("goals/met", "Met", func(g *result.Goal) bool { return g != nil && g.Met })
+}
+func (r run) Counts() verdicts {
+	return r.verdicts("counts", "Comparisons, and measures that are not times of calls", func(*result.Goal) bool { return true })
 }
 
 // comparison says what is compared.
@@ -106,11 +101,9 @@ func value(c result.Comparison, v float64) string {
 	return duration(int64(v))
 }
 
-// bound writes what a goal allows.
-func bound(g *result.Goal, write func(float64) string) string {
+// boundOf writes what a goal allows.
+func boundOf(g *result.Goal, write func(float64) string) string {
 	switch {
-	case g == nil:
-		return ""
 	case g.AtMost != nil:
 		return "<= " + write(*g.AtMost)
 	case g.Under != nil:

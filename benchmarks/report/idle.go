@@ -5,107 +5,81 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
-// idle is what the guide to the event loop shows of idle connections, by how many there are.
-type idle struct {
-	Count                 int
-	EachGoroutine         string // memory of a connection
-	EachLoop              string
-	CallGoroutine         string // p50 and p99 of a call beside them
-	CallLoop              string
-	goroutines, loop      result.Row
-	bothCalls, bothMemory bool
-	heldMore, savedEach   float64 // bytes that the event loop has more to begin with, and less for each
+// idleHeld is what a server holds that had one connection, and then so many idle ones.
+func (r run) idleHeld(engine string, count int) (empty, each float64, c cell) {
+	one, known := r.measures[IdleEmpty(engine, count)]
+	all, bothKnown := r.measures[IdleResident(engine, count)]
+	if !known || !bothKnown {
+		return 0, 0, cell{Missing: true}
+	}
+	each = (all.Value - one.Value) / float64(count)
+	return one.Value, each, cell{Here: kibibytes(each)}
 }
 
-// Idle is a line for each number of idle connections.
-func (r run) Idle() (all []idle) {
+// Idle is the memory of an idle connection, and what a call takes beside them, with
+// goroutines and with the event loop.
+func (r run) Idle() table {
+	t := table{Head: "idle connections", numbered: true, Columns: []column{{Head: "an idle connection: goroutine"}, {Head: "event loop"},
+		{Head: "a call beside them, p50 (p99): goroutine"}, {Head: "event loop"}}}
 	for _, count := range IdleCounts {
-		i := idle{Count: count}
-		before, each, held := r.idleMemory(IdleGoroutines, count)
-		loopBefore, loopEach, loopHeld := r.idleMemory(IdleEventLoop, count)
-		i.EachGoroutine, i.EachLoop = orNotMeasured(held, kibibytes(each)), orNotMeasured(loopHeld, kibibytes(loopEach))
-		i.bothMemory, i.heldMore, i.savedEach = held && loopHeld, loopBefore-before, each-loopEach
-		var called, loopCalled bool
-		i.goroutines, i.CallGoroutine, called = r.idleCall(BesideIdle(IdleGoroutines, count))
-		i.loop, i.CallLoop, loopCalled = r.idleCall(BesideIdle(IdleEventLoop, count))
-		i.bothCalls = called && loopCalled
-		all = append(all, i)
+		var memory, calls []cell
+		for _, engine := range []string{IdleGoroutines, IdleEventLoop} {
+			_, _, held := r.idleHeld(engine, count)
+			row, call := r.find(BesideIdle(engine, count))
+			if !call.Missing {
+				call.Here = fmt.Sprintf("%s (%s)", duration(row.P50NS), duration(row.P99NS))
+			}
+			memory, calls = append(memory, held), append(calls, call)
+		}
+		t.Lines = append(t.Lines, line{Name: thousands(count), Cells: append(memory, calls...)})
 	}
-	return all
-}
-
-func orNotMeasured(measured bool, text string) string {
-	return where(measured, text) + where(!measured, "not measured")
-}
-
-// idleMemory is what a server held before idle connections came, and holds for each.
-func (r run) idleMemory(engine string, count int) (before, each float64, known bool) {
-	empty, one := r.measures[IdleEmpty(engine, count)]
-	full, other := r.measures[IdleResident(engine, count)]
-	return empty.Value, (full.Value - empty.Value) / float64(count), one && other
-}
-
-func (r run) idleCall(name string) (row result.Row, text string, known bool) {
-	row, c := r.find(name)
-	if c.Missing {
-		return row, c.Absent(), false
-	}
-	return row, fmt.Sprintf("%s (%s)", duration(row.P50NS), duration(row.P99NS)), true
+	return t
 }
 
 // IdleMemory says from how many connections on the event loop needs less memory.
 func (r run) IdleMemory() string {
-	most := r.Idle()[len(IdleCounts)-1]
+	most := slices.Max(IdleCounts)
+	empty, each, c := r.idleHeld(IdleGoroutines, most)
+	loopEmpty, loopEach, other := r.idleHeld(IdleEventLoop, most)
+	saved, more := each-loopEach, loopEmpty-empty
 	switch {
-	case !most.bothMemory:
+	case c.Missing || other.Missing:
 		return ""
-	case most.savedEach <= 0:
-		return fmt.Sprintf("**There the event loop won at no number of connections up to %s:** an idle connection costs as much with it.", thousands(most.Count))
-	case most.heldMore <= 0:
-		return fmt.Sprintf("**There the event loop needs less memory from the first connection on:** %s less for each.", kibibytes(most.savedEach))
+	case saved <= 0:
+		return fmt.Sprintf("**There the event loop won at no number of connections up to %s:** an idle connection costs as much with it.", thousands(most))
+	case more <= 0:
+		return fmt.Sprintf("**There the event loop needs less memory from the first connection on:** %s less for each.", kibibytes(saved))
 	}
 	return fmt.Sprintf("**There the event loop needs less memory from %s idle connections on:** it needs %s less for each, and %s more to begin with.",
-		thousands(math.Ceil(most.heldMore/most.savedEach)), kibibytes(most.savedEach), mebibytes(most.heldMore))
+		thousands(math.Ceil(more/saved)), kibibytes(saved), mebibytes(more))
 }
 
 // IdleCalls says beside how many idle connections a call takes less time with the event
 // loop.
 func (r run) IdleCalls() string {
-	var p50, p99 []int
-	for _, i := range r.Idle() {
-		if !i.bothCalls {
+	var p50, p99 []string
+	for _, count := range IdleCounts {
+		goroutines, c := r.find(BesideIdle(IdleGoroutines, count))
+		loop, other := r.find(BesideIdle(IdleEventLoop, count))
+		if c.Missing || other.Missing {
 			return ""
 		}
-		if i.loop.P50NS < i.goroutines.P50NS {
-			p50 = append(p50, i.Count)
+		if loop.P50NS < goroutines.P50NS {
+			p50 = append(p50, thousands(count))
 		}
-		if i.loop.P99NS < i.goroutines.P99NS {
-			p99 = append(p99, i.Count)
+		if loop.P99NS < goroutines.P99NS {
+			p99 = append(p99, thousands(count))
 		}
 	}
 	if len(p50)+len(p99) == 0 {
 		return "**Calls were never faster with the event loop:** neither p50 nor p99 was lower beside any number of idle connections."
 	}
-	return fmt.Sprintf("**A call beside idle connections had the lower p50 with the event loop %s, and the lower p99 %s.**", atIdleCounts(p50), atIdleCounts(p99))
-}
-
-// atIdleCounts names some of IdleCounts.
-func atIdleCounts(some []int) string {
-	if len(some) == 0 {
-		return "at no number of them"
+	beside := func(counts []string) string {
+		return either(len(counts) > 0, "beside "+strings.Join(counts, " and ")+" of them", "at no number of them")
 	}
-	if slices.Equal(some, IdleCounts[len(IdleCounts)-len(some):]) {
-		return fmt.Sprintf("from %s of them on", thousands(some[0]))
-	}
-	var names []string
-	for _, count := range some {
-		names = append(names, thousands(count))
-	}
-	return "beside " + strings.Join(names, " and ") + " of them only"
+	return fmt.Sprintf("**A call beside idle connections had the lower p50 with the event loop %s, and the lower p99 %s.**", beside(p50), beside(p99))
 }
 
 // FewProcessors says what a poller costs that shares few processors of Go's scheduler with

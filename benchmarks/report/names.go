@@ -100,7 +100,7 @@ func Wants() Wanted {
 	w := Wanted{Patterns: slices.Concat([]*regexp.Regexp{peerName, busyName}, works)}
 	for _, d := range r.charts {
 		for _, way := range d.ways {
-			if d.x == "" || d.x == "time" {
+			if d.x == "" || d.x == overTime {
 				r.asked[way.row] = true
 			} else {
 				w.Patterns = append(w.Patterns, way.pattern())

@@ -92,7 +92,7 @@ func (w peerWay) Told() string {
 }
 
 // Elsewhere is the language of a way that is not called from Go.
-func (w peerWay) Elsewhere() string { return plain.Replace(where(w.Language != "Go", w.Language)) }
+func (w peerWay) Elsewhere() string { return plain.Replace(either(w.Language == "Go", "", w.Language)) }
 
 // peerLeftOut is what a row is left out as where it is one of a peer's: its group and its
 // way; "" for other rows.

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -16,6 +15,8 @@ type table struct {
 	Head    string   // over the lines' names
 	Columns []column
 	Lines   []line
+
+	numbered bool // names of lines are numbers
 }
 
 type column struct {
@@ -143,34 +144,34 @@ func (t table) HasPublished() bool { return t.any(isPublished) }
 
 // Markdown writes the table. Published figures have columns of their own.
 func (t table) Markdown() string {
-	heads, rule := []string{t.Head}, "|---|"
-	lines := make([][]string, len(t.Lines))
-	for i, l := range t.Lines {
-		lines[i] = []string{l.Name}
+	type part struct {
+		head string
+		left bool
+		says func(line) string
 	}
-	add := func(head string, left bool, says func(cell) string, of int) {
-		heads = append(heads, head)
-		rule += where(left, "---|") + where(!left, "---:|")
-		for i, l := range t.Lines {
-			lines[i] = append(lines[i], says(l.Cells[of]))
-		}
-	}
+	parts := []part{{t.Head, !t.numbered, func(l line) string { return l.Name }}}
 	for i, c := range t.Columns {
 		published := t.has(i, isPublished)
 		alone := published && !t.has(i, func(c cell) bool { return c.Here != "" || c.Missing })
 		if !alone {
-			add(c.Head+where(t.HasPublished(), " here"), c.Left, cell.text, i)
+			parts = append(parts, part{c.Head + either(t.HasPublished(), " here", ""), c.Left, func(l line) string { return l.Cells[i].text() }})
 		}
 		if published {
-			add(where(alone, c.Head)+where(!alone, "published"), c.Left, func(c cell) string { return c.Theirs }, i)
+			parts = append(parts, part{either(alone, c.Head, "published"), c.Left, func(l line) string { return l.Cells[i].Theirs }})
 		}
 	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "%s |\n%s\n", strings.TrimRight("| "+strings.Join(heads, " | "), " "), rule)
-	for _, l := range lines {
-		fmt.Fprintf(&out, "| %s |\n", strings.Join(l, " | "))
+	head, rule, lines := "|", "\n|", ""
+	for _, p := range parts {
+		head += strings.TrimRight(" "+p.head, " ") + " |"
+		rule += either(p.left, "---|", "---:|")
 	}
-	return out.String()
+	for _, l := range t.Lines {
+		lines += "\n|"
+		for _, p := range parts {
+			lines += " " + p.says(l) + " |"
+		}
+	}
+	return head + rule + lines + "\n"
 }
 
 // text is what this run says; that a figure is not there, it says too.

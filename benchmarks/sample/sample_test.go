@@ -49,18 +49,3 @@ func TestMedian(t *testing.T) {
 		t.Errorf("median of nothing is %v", got)
 	}
 }
-
-func TestRatiosCancelDrift(t *testing.T) {
-	// The machine is twice as slow in the second round.
-	got := sample.Ratios([]float64{12, 24}, []float64{10, 20})
-	if !slices.Equal(got, []float64{1.2, 1.2}) {
-		t.Errorf("got %v", got)
-	}
-}
-
-func TestDifferencesArePairwise(t *testing.T) {
-	got := sample.Differences([]float64{12, 24}, []float64{10, 25})
-	if !slices.Equal(got, []float64{2, -1}) {
-		t.Errorf("got %v", got)
-	}
-}
