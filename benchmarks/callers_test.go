@@ -133,7 +133,7 @@ func theyRefuse(t *testing.T, in func(program string) string) {
 	many, golang := []string{in("many"), "unix:none", "0", "one", "1"}, []string{in("gocaller"), "itself-ack", "", "0", "1"}
 	c := []string{in("caller"), "memcpy", "", "64"}
 	perl := []string{"perl", "-Itestdata/perl", "callers/caller.pl", "alone-md5", "", "0"}
-	python := []string{"python3", "-B", "testdata/stall.py", "call"}
+	python := []string{"python3", "-B", "testdata/timed.py", "call"}
 	for _, test := range []struct {
 		name    string
 		command []string

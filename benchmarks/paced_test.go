@@ -10,21 +10,21 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/process"
 )
 
-// What the callers of testdata/stall.* do.
+// What the callers of testdata/timed.* do.
 const (
 	stall    = 30 * time.Millisecond
 	stallsAt = 50
 )
 
-// stallingCallers are callers in languages that have no other test of how they pace
-// calls; mode is "call" or "wake".
-func stallingCallers(t *testing.T) map[string]func(mode string) []string {
+// timedCallers are callers in languages that have no other test of how they pace and count
+// calls; mode is "call", "wake" or "clock".
+func timedCallers(t *testing.T) map[string]func(mode string) []string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "stall")
-	compile(t, program, "-Icallers", "-Wl,--wrap=clock_nanosleep", "testdata/stall.c", "callers/caller.c", "callers/protocol.c")
+	program := filepath.Join(t.TempDir(), "timed")
+	compile(t, program, "-Icallers", "-Wl,--wrap=clock_gettime,--wrap=clock_nanosleep", "testdata/timed.c", "callers/caller.c", "callers/protocol.c")
 	return map[string]func(mode string) []string{
 		"C":      func(mode string) []string { return []string{program, mode, "", "0"} },
-		"Python": func(mode string) []string { return []string{"python3", "-B", "testdata/stall.py", mode} },
+		"Python": func(mode string) []string { return []string{"python3", "-B", "testdata/timed.py", mode} },
 	}
 }
 
@@ -52,7 +52,7 @@ func started(t *testing.T, command ...string) *process.Process {
 // by then: all that are due are made, and timed from when they were due.
 func TestCallersMakeAllCallsThatAreDue(t *testing.T) {
 	const due, pace = 60, 2 * time.Millisecond
-	for language, command := range stallingCallers(t) {
+	for language, command := range timedCallers(t) {
 		t.Run(language, func(t *testing.T) {
 			caller := started(t, command("call")...)
 			r, err := measure([]*process.Process{caller}, clockOf(nil), nil, turn{length: due * pace, perSecond: int(time.Second / pace)})
@@ -73,7 +73,7 @@ func TestCallersMakeAllCallsThatAreDue(t *testing.T) {
 // A machine that stalls while a caller sleeps holds up the call that is due then.
 func TestCallersWokenLateTimeACallFromWhenItWasDue(t *testing.T) {
 	const pace = 100 * time.Millisecond // far longer than it takes to be told: it sleeps
-	for language, command := range stallingCallers(t) {
+	for language, command := range timedCallers(t) {
 		t.Run(language, func(t *testing.T) {
 			caller := started(t, command("wake")...)
 			r, err := measure([]*process.Process{caller}, clockOf(nil), nil, turn{length: pace, perSecond: int(time.Second / pace)})

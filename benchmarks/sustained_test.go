@@ -17,17 +17,14 @@ import (
 	"github.com/nearcall/nearcall/internal/windows"
 )
 
-// movingCallers are callers in languages that have no other test of how they count by
-// windows. Their calls move the clock: see testdata/moved.*.
+// movingCallers are callers whose calls move the clock.
 func movingCallers(t *testing.T) map[string][]string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "moved")
-	compile(t, program, "-Icallers", "-Wl,--wrap=clock_gettime", "testdata/moved.c", "callers/caller.c", "callers/protocol.c")
-	return map[string][]string{
-		"C":      {program, "calls", "", "0"},
-		"Python": {"python3", "-B", "testdata/moved.py"},
-		"Perl":   {"perl", "-Itestdata/moved", "callers/caller.pl", "one", "", "0"},
+	all := map[string][]string{"Perl": {"perl", "-Itestdata/moved", "callers/caller.pl", "one", "", "0"}}
+	for language, command := range timedCallers(t) {
+		all[language] = command("clock")
 	}
+	return all
 }
 
 // A call that takes long leaves the windows before its end empty, in every language.
