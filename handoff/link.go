@@ -164,7 +164,7 @@ func (l *link) err() error {
 	}
 }
 
-// enterSending waits for the turn to send. Whoever gets it must call leaveSending.
+// enterSending waits for the turn to send. A goroutine that gets it must call leaveSending.
 func (l *link) enterSending(ctx context.Context) error {
 	select {
 	case l.sending <- struct{}{}:

@@ -120,7 +120,7 @@ func (t *Table) TakeConnection(number int) (*net.TCPConn, error) {
 		rights.Close(descriptor)
 		return nil, errNotStream
 	}
-	// Who has the connection closes it by itself.
+	// The owner of the connection closes it by itself.
 	rights.Disarm(descriptor)
 	file := os.NewFile(uintptr(descriptor), "received")
 	defer rights.CloseOpen(file)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Load is what else a machine has to do, at one moment: who measures looks at it
+// A Load is what else a machine has to do, at one moment. Measurements look at it
 // before and after.
 type Load struct {
 	// Average is how many threads ran or were about to, over 1, 5 and 15 minutes; what

@@ -69,7 +69,7 @@ func allowedCPUs() string {
 	return Unknown
 }
 
-// threadSiblings are those of CPUs that are on, allowed or not: who shares a core with an
+// threadSiblings are those of CPUs that are on, allowed or not: a CPU that shares a core with an
 // allowed one slows it down.
 func threadSiblings() string {
 	// The pattern is well formed.

@@ -87,8 +87,8 @@ type Frame struct {
 // Limits are what a receiver announced.
 type Limits struct{ PrefixBytesMax, MessageBytesMax int }
 
-// Append appends the encoded frame. Its parts fit into their lengths: who makes a
-// frame of somebody's words has checked them with Check.
+// Append appends the encoded frame. Its parts must fit into their lengths:
+// code that makes a frame of somebody else's words checks them with Check before.
 func (f *Frame) Append(b []byte) []byte {
 	length := len(f.Name) + len(f.Local) + len(f.Remote) + len(f.Resource) + len(f.Message) + len(f.Prefix)
 	b = binary.LittleEndian.AppendUint32(b, uint32(length))

@@ -3,5 +3,5 @@
 // for that process. On other systems it is empty.
 //
 // A pipe can be reached by the user that made it and by the system, from this
-// machine only. Who the peer is, the pipe tells and not the peer.
+// machine only. The pipe says who the peer is, not the peer itself.
 package pipe

@@ -16,9 +16,9 @@ const (
 	look       = time.Millisecond
 )
 
-// HeldPipe returns the descriptor of a pipe's end, which is the caller's. Whoever closes its last
-// reference waits until the test lets go, or its process ends, for somebody else has the pipe's lock:
-// who moves what is in it into a socket, and waits for room there. Looking at the
+// HeldPipe returns the descriptor of a pipe's end, which is the caller's. A process that closes its
+// last reference waits until the test lets go or ends, because somebody else has the pipe's lock:
+// a thread that moves what is in the pipe into a socket, and waits for room there. Looking at the
 // pipe and not waiting finds an ordinary one.
 func HeldPipe(t testing.TB) (end int, letGo func()) {
 	t.Helper()

@@ -25,8 +25,8 @@ type conn struct {
 	own        net.Addr
 	remote     net.Addr
 
-	// writing is held by who writes, together with watched: whether room to write
-	// is watched for.
+	// writing is held by the goroutine that writes. It also guards watched: whether
+	// room to write is watched for.
 	writing sync.Mutex
 	watched bool
 
@@ -155,7 +155,7 @@ func (c *conn) recvmsg(b []byte) (rights.Received, error) {
 	return r, nil
 }
 
-// Close closes the connection. Who waits is woken.
+// Close closes the connection, and wakes goroutines that wait for it.
 func (c *conn) Close() error {
 	c.mu.Lock()
 	if c.closed {

@@ -132,7 +132,7 @@ func (c *conn) timeout(h *half) {
 	}
 }
 
-// setDeadline moves the deadline, of who waits already too.
+// setDeadline moves the deadline, also for a goroutine that waits already.
 func (c *conn) setDeadline(h *half, deadline time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,7 @@ type Regions struct {
 }
 
 // Create makes the regions of a connection and maps them for the server. The files are
-// for the caller of the connection; whoever calls Create closes them. Afterwards every
+// for the caller of the connection; the code that calls Create closes them. Afterwards every
 // page exists except those of the arenas, so touching one cannot fail.
 func Create(g Geometry) (_ *Regions, callerFile, serverFile *os.File, err error) {
 	r := &Regions{geometry: g}
@@ -103,7 +103,7 @@ func mapRegion(fd, bytes, protection int) ([]byte, error) {
 }
 
 // Attach maps the regions of a MEMORY for the caller. It checks that they can neither
-// shrink nor be smaller than announced. Whoever calls Attach closes the descriptors.
+// shrink nor be smaller than announced. The code that calls Attach closes the descriptors.
 func Attach(g Geometry, callerFD, serverFD int) (*Regions, error) {
 	r := &Regions{geometry: g}
 	var err error

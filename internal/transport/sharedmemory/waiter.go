@@ -38,7 +38,7 @@ const (
 )
 
 // A Waiter waits for frames as its governor decides, with or without spinning before it
-// sleeps. Whoever takes frames from the End uses it.
+// sleeps. The goroutine that takes frames from the End uses it.
 type Waiter struct {
 	end      *End
 	clock    monotonic.Clock

@@ -1,6 +1,6 @@
 /* Decides how a caller waits for frames in shared memory: whether it looks at its ring or
- * sleeps, and for how long it looks. No system calls, no clock: whoever waits tells it
- * what happened and when, and asks. It decides as internal/transport/sharedmemory/governor
+ * sleeps, and for how long it looks. No system calls, no clock: the code that waits tells
+ * it what happened and when, and asks. It decides as internal/transport/sharedmemory/governor
  * does, step for step; that package says why, and its testdata/traces.txt holds both
  * to it. Times are nanoseconds of the monotonic clock. */
 #ifndef NC_GOVERNOR_H
@@ -15,7 +15,7 @@ enum nc_governor_reason {
     NC_GOVERNOR_HOT, /* it spins */
     NC_GOVERNOR_IN_VAIN, /* spinning did not pay when it was tried last */
     NC_GOVERNOR_CROWDED, /* others want the CPU, and have their turn */
-    NC_GOVERNOR_ONE_PROCESSOR, /* whoever is waited for could not run meanwhile */
+    NC_GOVERNOR_ONE_PROCESSOR, /* the side that is waited for could not run meanwhile */
 };
 
 /* What the machine tells a side that asks. Zeros are not known; CPUs are counted from 1. */

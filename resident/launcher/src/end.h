@@ -18,8 +18,8 @@ _Noreturn void nc_end_unknown(const struct run *run);
  * has, if that is known, or else by that signal. */
 void nc_end_unless_alive(struct run *run);
 
-/* The process of the run ended some time ago, and nobody says how: who should may be
- * stopped. The launcher ends as the process has, if that is known. */
+/* The process of the run ended some time ago, and nobody says how: the process that
+ * should say so may be stopped. The launcher ends as the process has, if that is known. */
 _Noreturn void nc_end_without_word(const struct run *run);
 
 #endif

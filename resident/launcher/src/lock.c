@@ -97,8 +97,8 @@ static unsigned read_starts(int lock)
     return starts;
 }
 
-/* Twice as long with each start: the first may have failed for the sake of who asked
- * for them. In a run that has tried once, it is the longest. */
+/* Twice as long with each start: the first may have failed because of the callers
+ * that asked for them. In a run that has tried once, it is the longest. */
 static long long guard_ms(unsigned starts, unsigned starts_max)
 {
     long long ms = starts_max < NC_RESIDENT_STARTS_MAX ? NC_RESIDENT_GUARD_MS : NC_RESIDENT_GUARD_FIRST_MS;

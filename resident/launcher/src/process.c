@@ -64,8 +64,8 @@ static int number_at(const char *text)
     return number;
 }
 
-/* To who may not look into a process the kernel tells 0 for its status. It asks the same
- * of who reads this link. */
+/* To a process that may not look into another, the kernel gives 0 as its status. It asks for the same
+ * permission before it lets this link be read. */
 static int may_look(pid_t id)
 {
     char path[sizeof("/proc//ns/user") + NC_NUMBER_BYTES], number[NC_NUMBER_BYTES], text[1];

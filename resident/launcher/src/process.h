@@ -1,4 +1,4 @@
-/* The process that runs the program: who waits for a word of it has to know that it is there. */
+/* The process that runs the program: a launcher that waits for a word of it has to know that it is there. */
 #ifndef NC_PROCESS_H
 #define NC_PROCESS_H
 

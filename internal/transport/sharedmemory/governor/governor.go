@@ -7,9 +7,9 @@
 // holds both to that.
 //
 // The rule is that of renting skis (Karlin, Manasse, McGeoch, Owicki: Competitive
-// randomized algorithms for nonuniform problems, 1994): who spins for as long as a
-// sleep costs, and sleeps then, never pays more than twice what hindsight would
-// have. What a sleep costs is measured, all the time. Times are nanoseconds of a
+// randomized algorithms for nonuniform problems, 1994): a side that spins for as long
+// as a sleep costs, and then sleeps, never pays more than twice what the best choice
+// would have cost in hindsight. What a sleep costs is measured, all the time. Times are nanoseconds of a
 // monotonic clock.
 package governor
 
@@ -27,7 +27,7 @@ const (
 	Hot          Reason = iota // it spins
 	InVain                     // spinning did not pay when it was tried last
 	Crowded                    // others want the CPU, and have their turn
-	OneProcessor               // whoever is waited for could not run meanwhile
+	OneProcessor               // the side that is waited for could not run meanwhile
 )
 
 const (
@@ -57,7 +57,7 @@ const (
 	restFactor = 7
 	turnsLeast = 2
 	restMaxNs  = 1024 * millisecond
-	// Who rests looks at the machine this often, and goes on when so many looks found
+	// A side that rests looks at the machine this often, and goes on when so many looks found
 	// nobody: what wanted the CPUs was a burst, and it is over. A neighbour that always wants
 	// a CPU is always found; others keep what they leave. Looks that found somebody do not
 	// count against those, for they find who answers, and threads of the runtimes, as well.
@@ -77,7 +77,7 @@ const (
 	creditMax  = 24 // in sleeps: what good times count for
 	provenAt   = 4  // in sleeps of credit: then a probe was right
 
-	// A probe waits for longer at first: whoever is woken may have to change CPUs.
+	// A probe waits for longer at first: the side that is woken may have to change CPUs.
 	probeLimitNs  = 100 * microsecond
 	probeRegretNs = 300 * microsecond
 
