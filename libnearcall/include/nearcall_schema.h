@@ -1,5 +1,5 @@
 /*
- * nearcall_schema.h - what a server says of its functions, and values read by it
+ * nearcall_schema.h - the descriptions of a server's functions, and values read by them
  *
  * This is a part of nearcall.h, which includes it. nearcall.h is the manual for handles,
  * errors, threads and forks. spec/schema.md has the types and their values.
@@ -41,9 +41,10 @@ enum {
     NEARCALL_TYPE_LIST, NEARCALL_TYPE_MAP, NEARCALL_TYPE_OPTIONAL, NEARCALL_TYPE_STRUCT
 };
 
-/* The three structs below belong to their schema, as all that they point to, and are only
- * ever given out by pointer: later versions may add members at their ends. Texts are UTF-8
- * and end in NUL; a text from a server may have another NUL within. Lists end with NULL. */
+/* The three structs below belong to their schema, and so does all that they point to. The
+ * library only ever hands out pointers to them, so later versions may add members at their
+ * ends. Texts are UTF-8 and end in NUL; a text from a server may contain another NUL. Lists
+ * end with NULL. */
 
 struct nearcall_type {
     const nearcall_type *next;    /* of all types of the schema */
@@ -89,66 +90,68 @@ struct nearcall_description {
  * Compiles the description of one function, as nearcall_function_schema() returns it. The
  * bytes may go afterwards. Free the schema with nearcall_schema_free().
  *
- * NEARCALL_E_INVALID_ARGUMENT: it cannot be understood; *ret_problem, unless that is NULL, is
- * set to why, a text that is never freed. NEARCALL_E_RESOURCE_EXHAUSTED: no memory.
+ * NEARCALL_E_INVALID_ARGUMENT means that the description cannot be understood. Unless
+ * ret_problem is NULL, *ret_problem then says why, in a text that is never freed.
+ * NEARCALL_E_RESOURCE_EXHAUSTED means that there is no memory.
  */
 NEARCALL_API int nearcall_schema_read(const uint8_t *description, size_t bytes,
                                       nearcall_schema **ret_schema, const char **ret_problem);
 
-/* Asks the server what functions it has, and compiles the description of each. It takes a
- * call each time, and fails as calls do; NEARCALL_E_INTERNAL means that the answer cannot be
+/* Asks the server which functions it has, and compiles the description of each. This makes a
+ * call each time, and fails as calls do. NEARCALL_E_INTERNAL means that the answer cannot be
  * understood. */
 NEARCALL_API int nearcall_schema_fetch(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_schema **ret_schema);
 
-/* NULL is allowed. */
+/* Frees a schema with all that belongs to it. schema may be NULL. */
 NEARCALL_API void nearcall_schema_free(nearcall_schema *schema);
 
-/* The first function; the others are behind it. NULL: there is none. Functions whose names
- * begin with "nearcall." are those of every server, and are not listed. */
+/* The first function, from which next leads to the others; NULL if there is none. Functions
+ * whose names begin with "nearcall." are those of every server, and are not listed. */
 NEARCALL_API const nearcall_description *nearcall_schema_functions(const nearcall_schema *schema);
 
-/* The first of all types that the functions use; the others are behind it. Sets *ret_count,
- * unless that is NULL. A program that makes something of its own for each type keeps it in an
- * array by the type's number, and needs no recursion. */
+/* The first of all types that the functions use, from which next leads to the others. Unless
+ * ret_count is NULL, *ret_count is set to how many there are. A program that makes something
+ * of its own for each type can keep it in an array by the type's number, and needs no
+ * recursion. */
 NEARCALL_API const nearcall_type *nearcall_schema_types(const nearcall_schema *schema,
                                                         uint32_t *ret_count);
 
 /* ---- Reading values by their types: no allocation, no recursion ---- */
 
 /*
- * Reads the next value, which must be one of the type, and gives it in one form, whatever
- * forms spec/schema.md allows for it: a whole number for a float is a FLOAT, nil for an empty
- * list or map is an ARRAY or MAP of count 0, text for bytes is BYTES. A value that is there of
- * an optional type is given as one of the element's type, and nil as NIL. Of a list, a map or
- * a struct it reads only the head; the elements are read by type->element, keys by type->key,
- * and fields by nearcall_read_field().
+ * Reads the next value, which must be of the type. spec/schema.md allows several forms for
+ * some values; this function always returns the same one. A whole number for a float becomes
+ * a FLOAT, nil for an empty list or map becomes an ARRAY or MAP of count 0, and text for bytes
+ * becomes BYTES. For an optional type it returns NIL, or a value of the element's type. Of a
+ * list, a map or a struct it reads only the head. Then read elements by type->element, keys by
+ * type->key, and fields by nearcall_read_field().
  *
- * The return values are those of nearcall_read(); NEARCALL_E_INVALID_ARGUMENT also means that
- * a value of another type came, or an integer that does not fit. The reader then stands where
+ * The return values are those of nearcall_read(). NEARCALL_E_INVALID_ARGUMENT also means that
+ * the value is of another type, or is an integer that does not fit. The reader then stays where
  * it was. Texts are not checked to be UTF-8.
  */
 NEARCALL_API int nearcall_read_as(nearcall_reader *reader, const nearcall_type *type,
                                   nearcall_value *ret_value);
 
 /* Reads the name of the next field of a struct whose head was read. *field is the field that
- * was read before, NULL for the first, and becomes the one whose value comes next; or NULL
- * if the description has none of that name. Its value was then skipped. */
+ * was read before, or NULL before the first. It becomes the field whose value comes next. If
+ * the description has no field of that name, it becomes NULL, and the value was skipped. */
 NEARCALL_API int nearcall_read_field(nearcall_reader *reader, const nearcall_type *type,
                                      const nearcall_field **field);
 
 /* ---- Walking through a value ---- */
 
-/* What nearcall_walk() has come to. */
+/* What nearcall_walk() has found. */
 enum {
-    NEARCALL_WALK_VALUE, /* a value that has nothing inside */
+    NEARCALL_WALK_VALUE, /* a value that contains no others */
     NEARCALL_WALK_BEGIN, /* a list, map or struct; what is inside comes next */
     NEARCALL_WALK_END    /* its end */
 };
 
 #define NEARCALL_WALK_LEVELS 34
 
-/* Where a walk is. Only nearcall_walk_begin() and nearcall_walk() use what is in it. */
+/* How far a walk has come. Only nearcall_walk_begin() and nearcall_walk() use its members. */
 typedef struct nearcall_walker {
     nearcall_reader reader;
     const nearcall_field *value;     /* the next argument or result, NULL: none is left */
@@ -165,8 +168,8 @@ typedef struct nearcall_walker {
 
 typedef struct nearcall_step {
     int what;                    /* NEARCALL_WALK_... */
-    uint32_t depth;              /* how many containers it is inside of */
-    const nearcall_type *type;   /* of the value; never OPTIONAL, and ANY for all that is inside of an any */
+    uint32_t depth;              /* how many lists, maps and structs it is in */
+    const nearcall_type *type;   /* of the value; never OPTIONAL, and ANY for everything within an any */
     const nearcall_field *field; /* the field, or the result, whose value it is; NULL: an element, a key or the value behind a key */
     int is_key;                  /* of a map */
     nearcall_value value;        /* not of an END */
@@ -176,9 +179,9 @@ typedef struct nearcall_step {
 NEARCALL_API int nearcall_walk_begin(nearcall_walker *walker, const nearcall_description *function,
                                      const uint8_t *data, size_t bytes);
 
-/* The next step. Returns 1, or 0 behind the last value, or NEARCALL_E_INVALID_ARGUMENT if the
- * bytes are not what the description says, nest too deeply, or have something behind them.
- * Unknown fields are left out. */
+/* Makes the next step. Returns 1; 0 after the last value; or NEARCALL_E_INVALID_ARGUMENT if the
+ * bytes are not what the description says, nest too deeply, or are followed by others. Unknown
+ * fields are left out. */
 NEARCALL_API int nearcall_walk(nearcall_walker *walker, nearcall_step *ret_step);
 
 #ifdef __cplusplus

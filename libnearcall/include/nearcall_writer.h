@@ -22,9 +22,9 @@
  * are put together beside each other or ahead of their calls, and for MessagePack that goes
  * elsewhere.
  *
- * A writer belongs to one thread at a time, and to no handle. It makes no system call but for
- * files, and takes no lock. A forked child has a copy of it. It may not be used in a signal's
- * handler that has interrupted one of its functions.
+ * A writer belongs to no handle, and may be used by one thread at a time. It takes no lock, and
+ * makes no system calls except for files. A forked child has a copy of it. A signal handler that
+ * has interrupted one of its functions must not use it.
  */
 #ifndef NEARCALL_WRITER_H
 #define NEARCALL_WRITER_H
@@ -38,19 +38,19 @@ extern "C" {
 /* What is being written. Opaque. */
 typedef struct nearcall_writer nearcall_writer;
 
-/* Makes a writer, which begins as nearcall_writer_begin(writer, NULL, NEARCALL_CODEC_MSGPACK)
- * would leave it. NEARCALL_E_RESOURCE_EXHAUSTED: no memory. */
+/* Makes a writer, in the state that nearcall_writer_begin(writer, NULL, NEARCALL_CODEC_MSGPACK)
+ * leaves it in. NEARCALL_E_RESOURCE_EXHAUSTED means that there is no memory. */
 NEARCALL_API int nearcall_writer_new(nearcall_writer **ret_writer);
 
-/* Frees it with what it has. NULL is allowed. */
+/* Frees a writer with all that it holds. writer may be NULL. */
 NEARCALL_API void nearcall_writer_free(nearcall_writer *writer);
 
 /*
- * Begins anew: what was written before is dropped. At most 64 KiB of its memory stay for what
- * comes. function is the one whose arguments are written, for nearcall_request_written(); it
- * belongs to a handle, which must stay open until then. The arguments are encoded by the
- * description that the function has at this moment (see "Another server" in nearcall.h).
- * function is NULL for anything else.
+ * Begins anew: what was written before is dropped, and at most 64 KiB of its memory are kept.
+ * To write a request for nearcall_request_written(), pass the function whose arguments are
+ * written. It belongs to a handle, which must stay open until then. The arguments are encoded
+ * by the description that the function has at this moment (see "Another server" in
+ * nearcall.h). For anything else pass NULL.
  *
  * For NEARCALL_CODEC_MSGPACK exactly one value is written, such as the array of arguments. For
  * other codecs only nearcall_write_raw() and nearcall_write_reserve() write.
@@ -84,12 +84,14 @@ NEARCALL_API void *nearcall_write_reserve(nearcall_writer *writer, size_t bytes)
  * NEARCALL_OK, or the failure that is kept. */
 NEARCALL_API int nearcall_write_commit(nearcall_writer *writer, size_t bytes);
 
-/* NEARCALL_OK if all that was written has succeeded and is complete. Otherwise the failure;
- * *ret_problem, unless that is NULL, is set to a text that is never freed. */
+/* Returns NEARCALL_OK if everything that was written is complete, and otherwise the failure.
+ * Unless ret_problem is NULL, *ret_problem then says what is wrong, in a text that is never
+ * freed. */
 NEARCALL_API int nearcall_writer_check(const nearcall_writer *writer, const char **ret_problem);
 
-/* What was written, if nearcall_writer_check() has nothing against it. It belongs to the writer
- * and stays until the writer is used again. Files are not part of it, only their numbers are. */
+/* Hands out what was written, or returns the failure that nearcall_writer_check() returns. The
+ * bytes belong to the writer, and are valid until it is used again. They contain the numbers of
+ * files, not the files themselves. */
 NEARCALL_API int nearcall_writer_data(const nearcall_writer *writer, const uint8_t **ret_data,
                                       size_t *ret_bytes);
 
