@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,6 +120,25 @@ func TestErrorsNameTheOption(t *testing.T) {
 	want(failure.Message, "calls_in_flight_max", "WithCallsInFlight", strconv.Itoa(wire.CallsInFlightMaxCeiling))
 	close(g.release)
 	c.result()
+}
+
+// TestGuidesNameTheLargestFrame: whoever sends or expects much reads how much that may be, in
+// the guide of their language.
+func TestGuidesNameTheLargestFrame(t *testing.T) {
+	usual := strconv.Itoa(wire.FrameBytesMax>>20) + " MiB"
+	ceiling := strconv.Itoa(wire.FrameBytesMaxCeiling)
+	ceiling = ceiling[:2] + "," + ceiling[2:5] + "," + ceiling[5:]
+	for _, guide := range []string{"c", "command", "go", "perl", "python", "server"} {
+		text, err := os.ReadFile("../docs/guides/" + guide + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{usual, ceiling, "WithFrameBytesMax"} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s.md does not name %s", guide, want)
+			}
+		}
+	}
 }
 
 // TestErrorsSayThatALimitIsFixed: then nobody looks for an option.
