@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 import nearcall
+from support import PATIENCE_SECONDS, read_line
 
 ADDRESS = "embed:" + os.environ["NEARCALL_TESTLIBRARY"]
 
@@ -83,6 +86,55 @@ def test_each_child_its_own() -> None:
             assert os.waitpid(child, 0)[1] == 0
         """
     )
+
+
+# Calls in the process that loads the library, and in a child: there once more when the loader
+# has been killed and the child is told that another process has loaded the library.
+LOADER = """
+import os, signal, sys, nearcall
+go = nearcall.Client(sys.argv[1], timeout=10)
+assert go.transfer(src="alice", dst="bob") == "alice to bob" and go.transport() == "same process"
+if sys.argv[2] == "parent" and os.fork() == 0:
+    for _ in range(40):
+        assert go.transfer(src="alice", dst="bob") == "alice to bob"
+    assert go.transport() == "shared memory"
+    print("called", flush=True)
+    sys.stdin.readline()
+    print(go.transfer(src="alice", dst="bob"), go.transfer("bob", "alice"), sep=", ", flush=True)
+    os._exit(0)
+if sys.argv[2] == "alone":
+    print("loaded", flush=True)
+signal.pause()
+"""
+
+
+def test_successor_with_other_functions(folder: Path) -> None:
+    """A child never calls the next loader by the description of the one before."""
+    library = folder / "library.so"  # of which no other test knows who has loaded it
+    shutil.copy(os.environ["NEARCALL_TESTLIBRARY"], library)
+
+    def load(kind: str, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", LOADER, f"embed:{library}", kind],
+            env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    with load("parent") as former:
+        try:
+            assert read_line(former) == "called"
+            former.kill()
+            former.wait(PATIENCE_SECONDS)
+            with load("alone", NEARCALL_TEST_NEXT_VERSION="1") as successor:
+                try:
+                    assert read_line(successor) == "loaded"
+                    assert former.stdin is not None
+                    former.stdin.write("\n")
+                    former.stdin.flush()
+                    assert read_line(former) == "alice to bob, alice to bob"
+                finally:
+                    successor.kill()
+        finally:
+            former.kill()
 
 
 def test_missing_library() -> None:

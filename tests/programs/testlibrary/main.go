@@ -28,10 +28,21 @@ func register(s *server.Server) error {
 	s.Register("process_id", func() int64 { return int64(os.Getpid()) })
 	s.Register("blocked_signals", blockedSignals)
 	s.Register("broken_pipe", writeToBrokenPipe)
+	registerTransfer(s)
 	return nil
 }
 
 func main() {}
+
+// registerTransfer declares a function as a next version does, where the process that loads
+// the library is to have that.
+func registerTransfer(s *server.Server) {
+	if os.Getenv("NEARCALL_TEST_NEXT_VERSION") == "" {
+		s.Register("transfer", func(src, dst string) string { return src + " to " + dst }, server.Params("src", "dst"))
+		return
+	}
+	s.Register("transfer", func(dst, src string) string { return src + " to " + dst }, server.Params("dst", "src"))
+}
 
 // deep makes the goroutine's stack grow and uses it to the end.
 func deep(depth int64) int64 {
