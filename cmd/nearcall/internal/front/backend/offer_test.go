@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -179,6 +182,74 @@ func TestTheFirstIsRecalledFirst(t *testing.T) {
 	defer close(over)
 	f.worker("free", func() time.Duration { <-over; return 0 })
 	f.sendAgain(b, f.settled(answers), given)
+}
+
+// Under load, of processes of which each is slow now and then, every connection is taken once,
+// whoever it was offered to before, and no place is lost.
+func TestOffersUnderLoad(t *testing.T) {
+	f := newFixture(t)
+	f.set.SetTimeouts(backend.Timeouts{Health: time.Millisecond, HandBack: time.Minute})
+	serves := func() time.Duration {
+		if rand.IntN(3) > 0 {
+			return 0
+		}
+		return rand.N(20 * time.Millisecond)
+	}
+	one := f.worker("one", serves)
+	var accepted atomic.Int64
+	for _, name := range []string{"two", "three"} {
+		l := f.listen(name)
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				accepted.Add(1)
+				c.Close()
+				time.Sleep(serves()) // It is what a process does that is slow.
+			}
+		}()
+	}
+	b := f.backend(3, time.Minute, "one", "two", "three")
+	const clients, each = 4, 100
+	var called atomic.Int64
+	var group sync.WaitGroup
+	for range clients {
+		group.Go(func() {
+			for range each {
+				if f.offerOrSend(b) {
+					called.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d of %d were called back", called.Load(), clients*each)
+	taken := func() int64 { return accepted.Load() + int64(one.count()) }
+	await(t, "each is taken, and all places are free", func() bool { return taken() >= clients*each && b.Taken() == 0 })
+	if taken() > clients*each || b.Waiting() != 0 || f.pending() != 0 {
+		t.Errorf("%d were taken, want %d; %d wait, and %d are pending", taken(), clients*each, b.Waiting(), f.pending())
+	}
+}
+
+// offerOrSend gives a connection as the front does, and tells whether it was called back.
+func (f *fixture) offerOrSend(b *backend.Backend) (calledBack bool) {
+	given, _ := pair(f.t)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	answers, meta := make(chan offerAnswer, 1), handoff.Meta{Name: "route"}
+	var err error
+	if !b.Offer(given, meta, func(took *backend.Socket, turn *backend.Turn) { answers <- offerAnswer{took, turn} }) {
+		_, err = b.Send(ctx, given, meta)
+	} else if answer := f.settled(answers); answer.turn != nil {
+		calledBack = true
+		_, err = answer.turn.Send(ctx, b, given, meta)
+	}
+	if err != nil {
+		f.t.Error(err)
+	}
+	return calledBack
 }
 
 // sendAgain sends what came back to the process that is free.
