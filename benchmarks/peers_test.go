@@ -19,7 +19,7 @@ func TestPeersThatAreNotThereAreFailedRows(t *testing.T) {
 	for file, text := range map[string]string{"nng.failed": "gcc says\nno nng.h\n", "grpc": "#!/bin/sh\nexit 1\n"} {
 		check(t, os.WriteFile(filepath.Join(folder, file), []byte(text), 0o700))
 	}
-	group := here.peersCalling(smallBytes, 1)
+	group := namedIn(here.groups(), "peers-64-1")[0]
 	t.Setenv(asCaller, "1")
 	group.rows = append(group.rows, fakeRow(t, "fake", ""))
 	rows, err := here.runGroup(t.Context(), group, t.TempDir(), pace{}, newProgress(discard(t), time.Second))
@@ -77,7 +77,7 @@ func TestEveryRowOfPeersCanBeDescribed(t *testing.T) {
 	for _, peer := range peerlist.All() {
 		known[peer.Name] = true
 	}
-	for _, group := range (tools{}).peerGroups() {
+	for _, group := range groupsNamed("peers-") {
 		for _, row := range group.rows {
 			if !known[row.peer] {
 				t.Errorf("%s of %s is of nobody that is known: %q", row.name, group.name, row.peer)

@@ -77,6 +77,8 @@ type rowPlan struct {
 	notMeasured string
 	// startsIn is about what its callers take to start, beyond what most take.
 	startsIn time.Duration
+	// cold is whether starts are measured, and not calls.
+	cold bool
 	// inQuick is whether a quick run has the row although it has not the whole group.
 	inQuick bool
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// rowsText are all groups but those of peers.
+// rowsText are all groups.
 //
 //go:embed rows.txt
 var rowsText string
@@ -34,18 +34,19 @@ func (t tools) rowValues() map[string][]string {
 		"heavy": {"cobra", "perl", "python"}, "condition": {report.Sustained, report.Played},
 		"idle": numbers(report.IdleCounts...), "many": numbers(report.ManyCallers...),
 		"busy": numbers(busy...), "scheduler": numbers(processors), "processors": numbers(report.Processors...),
+		"b": numbers(smallBytes, largeBytes[0], largeBytes[1], mebibyte), "n": {"1", "16", "64"}, "any_peer": peers(func(peerlist.Peer) bool { return true }),
 		"once": {"oneshot", "oneshot-timeout"}, "kept": {"persistent", "persistent-timeout"},
 		// In comparisons.txt.
-		"binding": {"perl", "python"}, "language": {"c", "perl", "python", "go"}, "further": {"second", "kept"}, "peer": quickPeers(),
+		"binding": {"perl", "python"}, "language": {"c", "perl", "python", "go"}, "further": {"second", "kept"}, "peer": peers(func(p peerlist.Peer) bool { return p.Quick }),
 		"below_mib": numbers(largeBytes[:2]...), "most": numbers(largeBytes[3]), "processes": {"1", "2", "4", "16", "64"},
 		"pause": {"100us", "1ms", "10ms"}, "part": {"one", "half"},
 	}
 }
 
-// quickPeers are those that a quick run has too.
-func quickPeers() (names []string) {
+// peers are the names of those that are wanted.
+func peers(wanted func(peerlist.Peer) bool) (names []string) {
 	for _, peer := range peerlist.All() {
-		if peer.Quick {
+		if wanted(peer) {
 			names = append(names, peer.Name)
 		}
 	}
@@ -69,6 +70,10 @@ var groupWords = map[string]func(g *group, value string){
 	"quick_rounds": func(g *group, value string) { g.quickRounds = number(value) },
 	// Its own pace, as ROUNDSxLENGTH+WARM_UP; a quick run leaves it out unless it is asked for.
 	"only_full": func(g *group, value string) {
+		if value == "peers" { // as much as its rows send at once takes
+			g.onlyFull = &peersPace
+			return
+		}
 		rounds, times, _ := strings.Cut(value, "x")
 		length, warmUp, _ := strings.Cut(times, "+")
 		g.onlyFull = &pace{rounds: number(rounds), length: duration(length), warmUp: duration(warmUp)}
@@ -113,6 +118,9 @@ var rowWords = map[string]func(t tools, row *rowPlan, value string){
 	"windows":    func(_ tools, row *rowPlan, _ string) { row.window = windows.Length },
 	"run":        func(t tools, row *rowPlan, value string) { row.command = t.commandNamed(value) },
 	"resident":   func(t tools, row *rowPlan, _ string) { row.command = t.byResident(row.command) },
+	"peer":       tools.besidePeers,
+	"light":      func(_ tools, row *rowPlan, _ string) { row.inQuick = row.size*row.callers == smallBytes },
+	"cold":       func(_ tools, row *rowPlan, _ string) { row.cold = true },
 	"idle": func(_ tools, row *rowPlan, value string) {
 		row.server.idle = number(value)
 		row.startsIn = time.Duration(row.server.idle) * idleConnectionStart
@@ -125,6 +133,7 @@ func (t tools) callers() map[string]func(mode string) []string {
 		"c": t.c, "go": t.golang, "perl": t.perlCaller, "python": t.pythonCaller,
 		"cgo":  func(mode string) []string { return []string{t.built("cgocaller"), mode} },
 		"many": func(string) []string { return []string{t.built("many")} },
+		"peer": func(name string) []string { return []string{t.peerProgram(name), "call"} },
 	}
 }
 
@@ -141,11 +150,7 @@ func (t tools) groupsIn(text string) []group {
 	var groups []group
 	for _, block := range strings.Split("\n"+comments.ReplaceAllString(text, ""), "\ngroup ")[1:] {
 		for _, one := range t.expanded(block, firstLine) {
-			if g := t.groupOf(one); g.name == "peers" {
-				groups = append(groups, t.peerGroups()...)
-			} else {
-				groups = append(groups, g)
-			}
+			groups = append(groups, t.groupOf(one))
 		}
 	}
 	return groups
@@ -196,6 +201,9 @@ func (t tools) groupOf(text string) group {
 	for _, line := range t.lines(body) {
 		t.addLine(&g, line, ofRows)
 	}
+	if g.onlyFull == &peersPace {
+		g.onlyFull = paceOfPeers(g.rows[0].size * g.rows[0].callers)
+	}
 	return g
 }
 
@@ -244,6 +252,19 @@ func (t tools) addLine(g *group, line string, ofRows []string) {
 			panic(fmt.Sprintf("rows.txt: %q: a row may not be %q", line, word))
 		}
 		set(t, &row, value)
+	}
+	var hosts bool
+	if how[0] == "peer" {
+		peer := peerNamed(how[1])
+		hosts = peer.Hosts
+		if why := t.asPeer(&row, peer); why != "" {
+			g.leftOut = append(g.leftOut, result.LeftOut{Group: g.name + ", " + peer.Name, Why: why})
+			return
+		}
+	}
+	if row.cold {
+		g.rows = append(g.rows, t.starting(row, hosts)...)
+		return
 	}
 	g.rows = append(g.rows, row)
 }

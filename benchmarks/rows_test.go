@@ -27,8 +27,10 @@ func TestBusyCounts(t *testing.T) {
 }
 
 // groupsNamed are those whose names begin so.
-func groupsNamed(prefix string) (named []group) {
-	for _, g := range (tools{}).groups() {
+func groupsNamed(prefix string) []group { return namedIn((tools{}).groups(), prefix) }
+
+func namedIn(all []group, prefix string) (named []group) {
+	for _, g := range all {
 		if strings.HasPrefix(g.name, prefix) {
 			named = append(named, g)
 		}
