@@ -81,7 +81,7 @@ var idleEngines = []struct {
 // connectIdle opens connections each of which calls once; they are a process's own,
 // whose descriptors are enough for them.
 func (t tools) connectIdle(address string, count int) (*process.Process, error) {
-	return process.Start(append(t.golang("idle"), address, strconv.Itoa(smallBytes), strconv.Itoa(count))...)
+	return process.Start(append(t.caller("go", "idle"), address, strconv.Itoa(smallBytes), strconv.Itoa(count))...)
 }
 
 // measureIdleEngines looks at the memory that idle connections take with each engine.
@@ -150,7 +150,7 @@ const (
 // shared memory use when they have nothing more to say.
 func (t tools) measureIdleMemory(ctx context.Context, folder string) ([]result.Measure, error) {
 	s := &scene{tools: t, folder: folder, servers: map[serverPlan]*process.Process{}}
-	row := measuredRow{plan: plan("idle", smallBytes, testServer, byMemory, t.c("raw"))}
+	row := measuredRow{plan: plan("idle", smallBytes, testServer, byMemory, t.caller("c", "raw"))}
 	row.plan.processes = idleMemoryClients
 	defer s.stopServers()
 	defer row.stop()

@@ -140,18 +140,6 @@ func (t tools) processors() int {
 
 func (t tools) built(name string) string { return filepath.Join(t.root, "build/benchmarks", name) }
 
-func (t tools) c(mode string) []string { return []string{t.built("caller"), mode} }
-
-func (t tools) golang(mode string) []string { return []string{t.built("gocaller"), mode} }
-
-func (t tools) perlCaller(mode string) []string {
-	return []string{t.perl, "-Mblib=" + filepath.Join(t.root, "build/perl"), filepath.Join(t.root, "benchmarks/callers/caller.pl"), mode}
-}
-
-func (t tools) pythonCaller(mode string) []string {
-	return []string{t.python, filepath.Join(t.root, "benchmarks/callers/caller.py"), mode}
-}
-
 // inQuick returns the group with the rows that a quick run has.
 func (g group) inQuick() group {
 	if g.quick {

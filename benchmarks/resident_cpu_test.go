@@ -46,7 +46,7 @@ func TestResidentIsCounted(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	s := &scene{tools: tools{root: root}, folder: folder}
 	check(t, os.Mkdir(s.residence().folder, 0o700))
-	row := &measuredRow{plan: plan("run-go-resident-pool", 0, noServer, byRun, s.c("run"))}
+	row := &measuredRow{plan: plan("run-go-resident-pool", 0, noServer, byRun, s.caller("c", "run"))}
 	row.plan.command = s.byResident(saying(program))
 	if used, err := s.serverClock(row)(); err != nil || used != nil {
 		t.Errorf("before there is a resident it has used %v, %v", used, err)

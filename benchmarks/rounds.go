@@ -30,40 +30,24 @@ var (
 
 // of returns the pace of a group.
 func (p pace) of(g group) pace {
-	if g.onlyFull != nil {
-		return p.ofOnlyFull(*g.onlyFull).withAsked(p.asked)
+	asked := p.asked
+	switch {
+	case g.onlyFull != nil && p.quick: // it is for seeing that the group works
+		own := *g.onlyFull
+		p = pace{quick: true, rounds: min(own.rounds, 2), length: min(own.length, quickPace.length), warmUp: min(own.warmUp, 20*time.Millisecond)}
+	case g.onlyFull != nil:
+		p = *g.onlyFull
+	case p.quick:
+		p.length, p.rounds = max(p.length, cmp.Or(g.quickLength, g.length)), cmp.Or(g.quickRounds, p.rounds)
+	default:
+		p.length, p.rounds = max(p.length, g.length), cmp.Or(g.rounds, p.rounds)
 	}
-	length, rounds := g.length, g.rounds
-	if p.quick {
-		length, rounds = cmp.Or(g.quickLength, g.length), g.quickRounds
-	}
-	p.length = max(p.length, length)
-	if rounds > 0 {
-		p.rounds = rounds
-	}
-	p = p.withAsked(p.asked)
+	p.rounds = cmp.Or(asked, p.rounds)
 	if g.slices > 0 {
 		p.length /= time.Duration(g.slices)
 		p.rounds *= g.slices
 	}
 	return p
-}
-
-// withAsked returns the pace with as many rounds as somebody asked for, if anybody did.
-func (p pace) withAsked(rounds int) pace {
-	if rounds > 0 {
-		p.rounds = rounds
-	}
-	return p
-}
-
-// ofOnlyFull returns the pace of a group that is in full runs only. A quick run that
-// names it is for seeing that it works.
-func (p pace) ofOnlyFull(own pace) pace {
-	if p.quick {
-		own.quick, own.rounds, own.length, own.warmUp = true, min(own.rounds, 2), min(own.length, quickPace.length), min(own.warmUp, 20*time.Millisecond)
-	}
-	return own
 }
 
 // A scene is where the processes of one group run.

@@ -3,6 +3,7 @@ package main
 import (
 	_ "embed"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -96,7 +97,11 @@ var groupWords = map[string]func(g *group, value string){
 	},
 	"processors": func(g *group, value string) { g.confined = onGoProcessors(number(value)) },
 	"beside": func(g *group, _ string) {
-		g.beside = conditions[slices.IndexFunc(conditions, func(c condition) bool { return c.name == g.name })].beside
+		beside, known := conditions[g.name]
+		if !known {
+			panic("rows.txt: nobody is beside " + g.name)
+		}
+		g.beside = beside
 	},
 }
 
@@ -127,14 +132,14 @@ var rowWords = map[string]func(t tools, row *rowPlan, value string){
 	},
 }
 
-// callers are the programs that call, by the mode they are given.
-func (t tools) callers() map[string]func(mode string) []string {
-	return map[string]func(mode string) []string{
-		"c": t.c, "go": t.golang, "perl": t.perlCaller, "python": t.pythonCaller,
-		"cgo":  func(mode string) []string { return []string{t.built("cgocaller"), mode} },
-		"many": func(string) []string { return []string{t.built("many")} },
-		"peer": func(name string) []string { return []string{t.peerProgram(name), "call"} },
-	}
+// caller is a program that calls, as it is started for a mode; nil where there is none of that kind.
+func (t tools) caller(kind, mode string) []string {
+	return map[string][]string{
+		"c": {t.built("caller"), mode}, "go": {t.built("gocaller"), mode}, "cgo": {t.built("cgocaller"), mode},
+		"many": {t.built("many")}, "peer": {t.peerProgram(mode), "call"},
+		"perl":   {t.perl, "-Mblib=" + filepath.Join(t.root, "build/perl"), filepath.Join(t.root, "benchmarks/callers/caller.pl"), mode},
+		"python": {t.python, filepath.Join(t.root, "benchmarks/callers/caller.py"), mode},
+	}[kind]
 }
 
 var routes = map[string]route{
@@ -234,11 +239,10 @@ func (t tools) addLine(g *group, line string, ofRows []string) {
 	how := strings.Split(words[4], ":")
 	server, knownServer := servers[words[2]]
 	by, knownRoute := routes[words[3]]
-	caller, knownCaller := t.callers()[how[0]]
-	if !knownServer || !knownRoute || !knownCaller || len(how) < 2 {
+	if len(how) < 2 || t.caller(how[0], how[1]) == nil || !knownServer || !knownRoute {
 		panic(fmt.Sprintf("rows.txt: %q: there is no such server, route or caller", line))
 	}
-	row := plan(words[0], number(words[1]), server, by, caller(how[1]))
+	row := plan(words[0], number(words[1]), server, by, t.caller(how[0], how[1]))
 	for _, argument := range how[2:] {
 		if strings.Contains(argument, "*") {
 			argument = strconv.Itoa(number(argument))

@@ -9,13 +9,9 @@ import (
 	"github.com/nearcall/nearcall/internal/windows"
 )
 
-// A condition is what the machine is like while calls are sustained.
-type condition struct {
-	name   string // of the group, and the end of its rows' names
-	beside *company
-}
-
-var conditions = []condition{{report.Sustained, nil}, {report.Played, playedHost}, {report.Neighbour, neighbour}}
+// conditions are what the machine is like while calls are sustained: by the name of the group, which ends the names of
+// its rows, who else has the machine.
+var conditions = map[string]*company{report.Sustained: nil, report.Played: playedHost, report.Neighbour: neighbour}
 
 // Figures of rounds that are counted by windows.
 

@@ -69,10 +69,8 @@ func run(peer Peer, args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "serve" && peer.Serve != nil:
 		return serve(peer, args[1])
-	case len(args) == 4 && args[0] == "call" && peer.Open != nil:
-		return call(peer, args[1], args[2], args[3])
-	case len(args) == 4 && args[0] == "verify" && peer.Open != nil:
-		return verify(peer, args[1], args[2], args[3])
+	case len(args) == 4 && (args[0] == "call" || args[0] == "verify") && peer.Open != nil:
+		return call(peer, args[0] == "verify", args[1], args[2], args[3])
 	case len(args) == 1 && args[0] == "describe":
 		return describe(peer)
 	}
@@ -116,39 +114,29 @@ func OnSocket(serve func(net.Listener) error) func(path string) (Server, error) 
 	}
 }
 
-// open returns callers, and how much each sends.
-func open(peer Peer, address, sizeText, callersText string) ([]calling.Echo, int, error) {
+// call lets callers run as they are told, or verify the peer.
+func call(peer Peer, verify bool, address, sizeText, callersText string) error {
 	size, err := strconv.Atoi(sizeText)
-	if err != nil {
-		return nil, 0, err
-	}
-	callers, err := strconv.Atoi(callersText)
-	if err != nil {
-		return nil, 0, err
-	}
-	echoes, err := peer.Open(address, callers)
-	return echoes, size, err
-}
-
-func call(peer Peer, address, size, callers string) error {
-	echoes, bytes, err := open(peer, address, size, callers)
 	if err != nil {
 		return err
 	}
-	calls, err := calling.Echoing(echoes, calling.Payload(bytes))
+	callers, err := strconv.Atoi(callersText)
+	if err != nil {
+		return err
+	}
+	echoes, err := peer.Open(address, callers)
+	if err != nil {
+		return err
+	}
+	if verify {
+		return calling.Verify(echoes, size)
+	}
+	calls, err := calling.Echoing(echoes, calling.Payload(size))
 	if err != nil {
 		return err
 	}
 	all := calling.New(calls)
 	return protocol.Serve(func(c protocol.Command) (protocol.Report, error) { return all.Measure(c, 0) })
-}
-
-func verify(peer Peer, address, size, callers string) error {
-	echoes, bytes, err := open(peer, address, size, callers)
-	if err != nil {
-		return err
-	}
-	return calling.Verify(echoes, bytes)
 }
 
 // Shared returns an Opener of callers that have one connection, on which they may call
