@@ -49,20 +49,21 @@ var (
 func Documents() []Document { return []Document{Readme, Measured, EventLoopGuide} }
 
 // UpdateDocuments replaces the figures in all documents of a project.
-func UpdateDocuments(root string, r *result.Result) error { return ofDocuments(file.write, root, r) }
+func UpdateDocuments(root string, r *result.Result) error {
+	return each(file.write, documents, root, r)
+}
 
 // CheckDocuments returns ErrStale when UpdateDocuments would change one.
-func CheckDocuments(root string, r *result.Result) error { return ofDocuments(file.check, root, r) }
+func CheckDocuments(root string, r *result.Result) error { return each(file.check, documents, root, r) }
 
-func ofDocuments(do func(file) error, root string, r *result.Result) (all error) {
+func documents(root string, r *result.Result) (all []file, err error) {
 	for _, d := range Documents() {
-		f, err := d.file(root, r)
-		if err == nil {
-			err = do(f)
+		f, wrong := d.file(root, r)
+		if err = errors.Join(err, wrong); wrong == nil {
+			all = append(all, f)
 		}
-		all = errors.Join(all, err)
 	}
-	return all
+	return all, err
 }
 
 // file is the document with the figures of a result between its marks.

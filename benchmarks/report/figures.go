@@ -58,9 +58,9 @@ var rowFigures = []figure{
 
 // otherFigures are those that only some tables show.
 var otherFigures = []figure{
-	{"p50 of each", func(r result.Row) string { return each(r.P50NS, r) + apart(r) }},
-	{"p99 of each", func(r result.Row) string { return each(r.P99NS, r) }},
-	{"p99.9 of each", func(r result.Row) string { return each(r.P999NS, r) }},
+	{"p50 of each", func(r result.Row) string { return eachOf(r.P50NS, r) + apart(r) }},
+	{"p99 of each", func(r result.Row) string { return eachOf(r.P99NS, r) }},
+	{"p99.9 of each", func(r result.Row) string { return eachOf(r.P999NS, r) }},
 	{"rate", func(r result.Row) string { return thousands(r.PerS) + "/s" }},
 	{"ns of the whole run for a call", func(r result.Row) string { return thousands(1e9 / r.PerS) }},
 	{"CPU us a call", cpuOfBoth},
@@ -196,5 +196,5 @@ func apart(r result.Row) string {
 	if mean == 0 || median == 0 || mean <= apartMost*median && median <= apartMost*mean {
 		return ""
 	}
-	return " (mean " + each(r.MeanNS, r) + ")"
+	return " (mean " + eachOf(r.MeanNS, r) + ")"
 }

@@ -88,21 +88,22 @@ func files(folder string, r *result.Result) ([]file, error) {
 		}
 		all = append(all, f)
 	}
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // Write writes the page and the pictures of a result into a folder, and removes
 // pictures of another that this one has no rows for.
-func Write(folder string, r *result.Result) error { return ofFiles(file.write, folder, r) }
+func Write(folder string, r *result.Result) error { return each(file.write, files, folder, r) }
 
 // Check returns ErrStale when Write would change the folder.
-func Check(folder string, r *result.Result) error { return ofFiles(file.check, folder, r) }
+func Check(folder string, r *result.Result) error { return each(file.check, files, folder, r) }
 
-func ofFiles(do func(file) error, folder string, r *result.Result) error {
-	all, err := files(folder, r)
-	if err != nil {
-		return err
-	}
+// each does something with all files that can be made of a result.
+func each(do func(file) error, of func(string, *result.Result) ([]file, error), folder string, r *result.Result) error {
+	all, err := of(folder, r)
 	for _, f := range all {
 		err = errors.Join(err, do(f))
 	}

@@ -32,8 +32,8 @@ func duration(ns int64) string {
 	}
 }
 
-// each writes the time of one call of a row, whose samples may be of many.
-func each(ns int64, row result.Row) string {
+// eachOf writes the time of one call of a row, whose samples may be of many.
+func eachOf(ns int64, row result.Row) string {
 	if row.CallsPerSample <= 1 {
 		return duration(ns)
 	}

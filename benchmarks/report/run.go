@@ -101,24 +101,17 @@ func (r run) filled(t table) table {
 	return t
 }
 
-// Tables are those of a section.
-func (r run) Tables(section string) (all []table) {
+// Tables are those of some sections, or of those names.
+func (r run) Tables(names ...string) (all []table) {
 	for _, t := range r.tables {
-		if t.section() == section {
+		if slices.Contains(names, t.section()) || slices.Contains(names, t.id) {
 			all = append(all, r.filled(t))
 		}
 	}
 	return all
 }
 
-// Measured are those of a section, or the one of that name, in which something was measured.
-func (r run) Measured(names ...string) (all []table) {
-	for _, t := range r.tables {
-		if slices.Contains(names, t.section()) || slices.Contains(names, t.id) {
-			if filled := r.filled(t); filled.Measured() {
-				all = append(all, filled)
-			}
-		}
-	}
-	return all
+// Measured are those of them in which something was measured.
+func (r run) Measured(names ...string) []table {
+	return slices.DeleteFunc(r.Tables(names...), func(t table) bool { return !t.Measured() })
 }
