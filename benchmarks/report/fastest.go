@@ -93,7 +93,7 @@ type family struct {
 	rows   []beaten
 }
 
-// Fastest is where a row of another way has a lower median than Nearcall's best row of the
+// fastest is where a row of another way has a lower median than Nearcall's best row of the
 // same group and work, peers' from the same language.
 type fastest struct {
 	Families []*family // by reasons

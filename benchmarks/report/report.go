@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -23,14 +24,17 @@ var nothing = &result.Result{}
 
 func sortedKeys[K cmp.Ordered, V any](of map[K]V) []K { return slices.Sorted(maps.Keys(of)) }
 
-// Print writes the whole result as tables.
+// rules are the lines of Markdown under the heads of tables.
+var rules = regexp.MustCompile(`(?m)^\|---.*\n`)
+
+// Print writes the whole result as tables, whose columns are aligned.
 func Print(to io.Writer, r *result.Result) error {
 	all, err := text("terminal", r)
 	if err != nil {
 		return err
 	}
 	aligned := tabwriter.NewWriter(to, 0, 0, 1, ' ', 0)
-	if _, err := io.WriteString(aligned, strings.ReplaceAll(all, " |", "\t|")); err != nil {
+	if _, err := io.WriteString(aligned, strings.ReplaceAll(rules.ReplaceAllString(all, ""), " |", "\t|")); err != nil {
 		return err
 	}
 	return aligned.Flush()

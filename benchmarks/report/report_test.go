@@ -45,18 +45,21 @@ func printed(t *testing.T, r *result.Result) string {
 	if err := report.Print(&out, r); err != nil {
 		t.Fatal(err)
 	}
+	ends := 0 // where the last column of the line before ends
+	for line := range strings.Lines(out.String()) {
+		at := strings.LastIndexByte(line, '|')
+		if at > 0 && ends > 0 && at != ends {
+			t.Errorf("columns are not aligned in\n%s", out.String())
+		}
+		ends = at
+	}
 	return strings.Join(strings.Fields(out.String()), " ")
 }
 
-func TestPrintSaysGoalsAndWhetherTheyWereMet(t *testing.T) {
-	wantIn(t, printed(t, example()),
-		"9.88 us", "1,234,567", "4.25 + 5.50", "100.0 MiB", "half-cpu: not root", "| nearcall-go-socket | 64 | 1 | failed: no report |",
-		"| a / b, p50_ns | 64 | <= 1.15 | 1.08 | met |",
-		"| a, p99_ns / p50_ns | 64 | <= 5.00 | 5.25 | **not met** |",
-		"| a - b, p50_ns | 64 | <= 1.50 us | 1.23 us | met |",
-		"| a, p50_ns | 64 | < 2.50 us | 2.50 us | **not met** |",
-		"| c, per_s | 64 | >= 3,000,000 calls/s | 3,100,000 calls/s | met |",
-		"percentiles of every call, calls/s the median over rounds")
+// Documents show the same tables: what goals look like is tested there.
+func TestPrintSaysWhatDocumentsSay(t *testing.T) {
+	wantIn(t, printed(t, example()), "9.88 us", "1,234,567", "4.25 + 5.50", "100.0 MiB", "half-cpu: not root", "| nearcall-go-socket | 64 | 1 | failed: no report |",
+		"| a / b, p50_ns | 64 | <= 1.15 | 1.08 | met |", "percentiles of every call, calls/s the median over rounds")
 }
 
 // A sample may be of many calls; tables of calls tell one.
