@@ -49,7 +49,7 @@ func Bands(title string, bands []Band) (Chart, error) {
 		}
 		scatter.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: vg.Points(2.5), Shape: mark.shape}
 		c.plot.Add(scatter)
-		c.add(mark.name, scatter)
+		c.plot.Legend.Add(" "+mark.name, scatter)
 	}
 	c.plot.NominalY(names...)
 	c.plot.Y.Min, c.plot.Y.Max = -0.5, float64(len(bands))-0.5

@@ -19,10 +19,9 @@ import (
 
 // A Chart is a plot with its legend below.
 type Chart struct {
-	Title   string
-	plot    *plot.Plot
-	high    vg.Length // without title and legend
-	entries int       // of the legend
+	Title string
+	plot  *plot.Plot
+	high  vg.Length // without title and legend
 }
 
 const (
@@ -78,20 +77,16 @@ func newChart(title string, high vg.Length) Chart {
 	return Chart{Title: strings.ReplaceAll(title, "\n", " "), plot: p, high: high}
 }
 
-// add names what samples stand for.
-func (c *Chart) add(name string, samples ...plot.Thumbnailer) {
-	c.plot.Legend.Add(" "+name, samples...)
-	c.entries++
-	c.plot.Legend.YOffs = -vg.Length(c.entries)*lineHigh - axisHigh
-}
+func (c Chart) legendHigh() vg.Length { return c.plot.Legend.Rectangle(draw.Canvas{}).Size().Y }
 
 func (c Chart) height() vg.Length {
 	titleLines := strings.Count(c.plot.Title.Text, "\n") + 1
-	return c.high + vg.Length(titleLines+c.entries)*lineHigh + 2*margin
+	return c.high + vg.Length(titleLines)*lineHigh + c.legendHigh() + 2*margin
 }
 
 func (c Chart) draw(to draw.Canvas) {
-	c.plot.Draw(draw.Crop(to, margin, -margin, margin+vg.Length(c.entries)*lineHigh, -margin))
+	c.plot.Legend.YOffs = -c.legendHigh() - axisHigh
+	c.plot.Draw(draw.Crop(to, margin, -margin, margin+c.legendHigh(), -margin))
 }
 
 // PNG returns the chart as an image of its own.

@@ -43,11 +43,11 @@ func Lines(title string, x, y Axis, lines []Line) (Chart, error) {
 		}
 		drawn.LineStyle, marks.GlyphStyle = look(i)
 		if c.plot.Add(drawn); x.From0 {
-			c.add(line.Name, drawn)
+			c.plot.Legend.Add(" "+line.Name, drawn)
 			continue
 		}
 		c.plot.Add(marks)
-		c.add(line.Name, drawn, marks)
+		c.plot.Legend.Add(" "+line.Name, drawn, marks)
 	}
 	logarithmic(&c.plot.Y, y.Label)
 	if x.From0 {
