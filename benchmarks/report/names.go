@@ -47,9 +47,6 @@ func PublishedWays() []string {
 // ResidentMeasure is the name of what one way took.
 func ResidentMeasure(way string, runs int) string { return fmt.Sprintf("runs_%s_%d", way, runs) }
 
-// PerfMeasure is the name of what a processor's counter says of a call of a row.
-func PerfMeasure(row, event string) string { return fmt.Sprintf("perf_%s_%s", row, event) }
-
 // The engines that idle connections wait with, as names of rows and measures have them.
 const (
 	IdleGoroutines = "goroutine"
