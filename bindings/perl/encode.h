@@ -197,8 +197,11 @@ static inline SV *ncp_fetched(pTHX_ ncp_encoder *e, SV *value)
 /* With an argument, or NULL. What it returns is a temporary without magic. */
 SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *argument);
 bool ncp_object_can(pTHX_ SV *value, const char *method);
-/* Whether perl dies of converting an object that overloads, to string_amg or bool__amg. */
-bool ncp_cannot_be(pTHX_ SV *object, int conversion);
+/* Until PL_curcop is again what this returns, perl warns of nothing. Where it looks for a method it warns of
+ * a class that @ISA names and nobody has loaded, and handlers of warnings are user code. */
+const COP *ncp_hush(pTHX_ COP *quiet);
+/* Whether perl dies of converting an object that overloads, to string_amg or bool__amg. Code may run. */
+bool ncp_cannot_be(pTHX_ ncp_encoder *e, SV *object, int conversion);
 SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value);
 SV *ncp_dereference(pTHX_ ncp_encoder *e, SV *value, int conversion, svtype wanted);
 bool ncp_is_true(pTHX_ ncp_encoder *e, SV *value);
@@ -209,6 +212,8 @@ SV *ncp_as_data(pTHX_ ncp_encoder *e, SV *value);
 /* ---- Structs (encode_struct.c) ---- */
 
 void ncp_encode_struct(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
+/* Whether the key of a hash is the name of a field. */
+bool ncp_is_key(pTHX_ SV *name, SV *key);
 /* fields_count for a key that is none. */
 U32 ncp_field_place(pTHX_ const ncp_struct *structure, SV *key);
 void ncp_append_fields(pTHX_ SV *message, const ncp_struct *structure);

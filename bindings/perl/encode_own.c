@@ -376,7 +376,7 @@ static SV *value_in_magical(pTHX_ ncp_encoder *e, HV *hash, SV *name)
 
     ncp_hash_begin(aTHX_ e, &walk, hash);
     while (ncp_hash_next(aTHX_ e, &walk, &value))
-        if (sv_eq(name, walk.name))
+        if (ncp_is_key(aTHX_ name, walk.name))
             return value;
     return NULL;
 }

@@ -167,11 +167,11 @@ void ncp_encode_float64(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 /* Truth that the value's own code may tell. */
 static bool truth_of_object(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ value, bool__amg))
+    if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ e, value, bool__amg))
         value = ncp_as_data(aTHX_ e, value);
     if (!SvROK(value) || !SvAMAGIC(value))
         return cBOOL(SvTRUE_nomg(value));
-    if (ncp_cannot_be(aTHX_ value, bool__amg))
+    if (ncp_cannot_be(aTHX_ e, value, bool__amg))
         ncp_refuse(aTHX_ e, type, value);
     return ncp_is_true(aTHX_ e, value);
 }

@@ -3,12 +3,21 @@
 
 /* ---- Refusing ---- */
 
+/* Perl itself would warn of a key that only claims to hold characters, and handlers of warnings are
+ * user code. A name does hold them. */
+bool ncp_is_key(pTHX_ SV *name, SV *key)
+{
+    if (UNLIKELY(SvUTF8(name) && !SvUTF8(key)))
+        return sv_eq(name, key);
+    return SvCUR(name) == SvCUR(key) && memEQ(SvPVX_const(name), SvPVX_const(key), SvCUR(key));
+}
+
 U32 ncp_field_place(pTHX_ const ncp_struct *structure, SV *key)
 {
     U32 place;
 
     for (place = 0; place < structure->fields_count; place++)
-        if (sv_eq(structure->fields[place].name, key))
+        if (ncp_is_key(aTHX_ structure->fields[place].name, key))
             break;
     return place;
 }
@@ -96,13 +105,14 @@ static void require_known_attributes(pTHX_ ncp_encoder *e, ncp_node *node)
 static bool has_attribute(pTHX_ SV *object, SV *name)
 {
     const char *text = SvPVX_const(name);
+    COP quiet;
+    const COP *former = ncp_hush(aTHX_ &quiet);
     GV *own = gv_fetchmeth_pvn(SvSTASH(SvRV(object)), text, SvCUR(name), 0, 0);
-    GV *everybodys;
+    GV *everybodys = own
+        ? gv_fetchmeth_pvn(gv_stashpvs("UNIVERSAL", GV_ADD), text, SvCUR(name), -1, 0) : NULL;
 
-    if (!own)
-        return false;
-    everybodys = gv_fetchmeth_pvn(gv_stashpvs("UNIVERSAL", GV_ADD), text, SvCUR(name), -1, 0);
-    return !everybodys || GvCV(everybodys) != GvCV(own);
+    PL_curcop = (COP *)former;
+    return own && (!everybodys || GvCV(everybodys) != GvCV(own));
 }
 
 /* What the method of that name returns. */

@@ -182,9 +182,28 @@ SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *ar
     return result;
 }
 
+const COP *ncp_hush(pTHX_ COP *quiet)
+{
+    const COP *former = PL_curcop;
+
+    *quiet = *former;
+    quiet->cop_warnings = pWARN_NONE;
+    PL_curcop = quiet;
+    return former;
+}
+
 bool ncp_object_can(pTHX_ SV *value, const char *method)
 {
-    return sv_isobject(value) && gv_fetchmethod_autoload(SvSTASH(SvRV(value)), method, FALSE);
+    COP quiet;
+    const COP *former;
+    GV *found;
+
+    if (!sv_isobject(value))
+        return false;
+    former = ncp_hush(aTHX_ &quiet);
+    found = gv_fetchmethod_autoload(SvSTASH(SvRV(value)), method, FALSE);
+    PL_curcop = (COP *)former;
+    return found != NULL;
 }
 
 /* What is no reference is written before the temporaries of any element are freed. */
@@ -198,27 +217,54 @@ SV *ncp_as_data(pTHX_ ncp_encoder *e, SV *value)
     return value;
 }
 
-static int fallback_of(pTHX_ HV *stash)
+/* Where overload.pm keeps it; NULL. */
+static SV *fallback_of(pTHX_ HV *stash)
 {
-    GV *name = gv_fetchmeth_pvn(stash, "()", 2, -1, 0); /* where overload.pm keeps it */
-    SV *fallback = name ? GvSV(name) : NULL;
+    GV *name = gv_fetchmeth_pvn(stash, "()", 2, -1, 0);
+
+    return name ? GvSV(name) : NULL;
+}
+
+static int fallback_kind(pTHX_ HV *stash)
+{
+    SV *fallback = fallback_of(aTHX_ stash);
 
     if (!fallback || !SvOK(fallback))
         return AMGfallNO;
     return SvTRUE(fallback) ? AMGfallYES : AMGfallNEVER;
 }
 
-bool ncp_cannot_be(pTHX_ SV *object, int conversion)
+static bool has_no_conversion(pTHX_ HV *stash, int conversion)
 {
-    HV *stash = SvSTASH(SvRV(object));
     int fallback;
 
     if (LIKELY(gv_handler(stash, conversion)) || gv_handler(stash, nomethod_amg))
         return false;
-    fallback = fallback_of(aTHX_ stash);
+    fallback = fallback_kind(aTHX_ stash);
     return fallback == AMGfallNEVER
         || (fallback == AMGfallNO && !gv_handler(stash, string_amg)
             && !gv_handler(stash, numer_amg) && !gv_handler(stash, bool__amg));
+}
+
+/* Perl asks the fallback for its truth, too, where it looks for the conversions of a class. It may
+ * be an object, whose truth is code. */
+bool ncp_cannot_be(pTHX_ ncp_encoder *e, SV *object, int conversion)
+{
+    HV *stash = SvSTASH(SvRV(object));
+    COP quiet;
+    const COP *former = ncp_hush(aTHX_ &quiet);
+    SV *fallback = fallback_of(aTHX_ stash);
+    bool has_code = fallback && ncp_has_code(fallback), cannot;
+
+    if (UNLIKELY(has_code)) {
+        ncp_own(aTHX_ e);
+        keep(aTHX_ (SV *)stash);
+    }
+    cannot = has_no_conversion(aTHX_ stash, conversion);
+    PL_curcop = (COP *)former;
+    if (UNLIKELY(has_code))
+        ncp_user_code_ran(aTHX_ e);
+    return cannot;
 }
 
 /* What its overloading makes of an object; NULL where that leaves it to perl. An object may
@@ -251,7 +297,7 @@ SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value)
         ncp_spend(aTHX_ e, SvPOK(value) ? SvCUR(value) : 0);
         return value;
     }
-    if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ value, string_amg))
+    if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ e, value, string_amg))
         return ncp_as_data(aTHX_ e, value);
     text = overloaded(aTHX_ e, value, string_amg, 0);
     if (!text)

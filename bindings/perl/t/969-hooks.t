@@ -1,0 +1,105 @@
+use strict;
+use warnings;
+
+# Code of the program's that runs where perl itself does something for the encoder: handlers of warnings,
+# and the truth of what overload.pm is given as fallback. Lists of options are walked as arguments are.
+
+use Test::More;
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use TestServer;
+use TestTools qw(error_of in_child);
+use Hostile qw(text litter);
+
+use Encode ();
+use Hash::Util::FieldHash qw(fieldhash);
+use Scalar::Util qw(reftype);
+
+use Nearcall;
+
+my $server = TestServer->start;
+my $go;
+
+# What a block returns in a child, which may crash, with a handle of its own.
+sub outcome(&) {
+    my ($block) = @_;
+    return in_child {
+        alarm 120;
+        $go = Nearcall->new( $server->address, timeout => 30 );
+        $go->identity('');
+        $go->greet( {} );
+        my $said = eval { $block->() };
+        return $said // ( ref $@ ? $@->name . ' ' . $@->outcome_text : "died: $@" );
+    };
+}
+
+my $refused = 'INVALID_ARGUMENT not executed';
+
+# Classes that inherit from one that nobody has loaded: perl warns of that where it looks for a method.
+my $orphans = 0;
+
+sub orphan {
+    my ($content) = @_;
+    my $class = 'Orphan' . ++$orphans;
+    no strict 'refs';
+    @{"${class}::ISA"} = ('Never::Loaded');
+    return bless $content // {}, $class;
+}
+
+subtest 'handlers of warnings, where a method is looked up' => sub {
+    my %drops = (
+        'drops the container' => sub { my ($container) = @_; reftype $container eq 'HASH' ? %$container = () : ( @$container = () ) },
+        'closes the handle'   => sub { $go->close },
+    );
+    for my $what ( sort keys %drops ) {
+        my $sends = sub {
+            my ( $container, $name ) = @_;
+            return outcome {
+                local $SIG{__WARN__} = sub { $drops{$what}->($container); litter() };
+                $go->$name($container);
+                return 'sent';
+            };
+        };
+        is( $sends->( [ orphan(), map { "text $_" } 1 .. 50 ], 'identity' ), $refused, "$what: a list" );
+        is( $sends->( { o => orphan(), map { $_ => "text $_" } 1 .. 50 }, 'identity' ), $refused, "$what: a map" );
+        is( $sends->( { name => orphan(), tags => ['x'] }, 'greet' ), $refused, "$what: a struct" );
+        is( $sends->( orphan( { name => 'Ada', tags => ['x'] } ), 'greet' ), $refused, "$what: an object" );
+    }
+};
+
+subtest 'handlers of warnings, where a key only claims to hold characters' => sub {
+    my $key = "\xC3A";
+    Encode::_utf8_on($key);
+    is( outcome {
+        local $SIG{__WARN__} = sub { $go->close; litter() };
+        $go->greet( { name => 'Ada', $key => 1 } );
+    }, $refused, 'of a hash' );
+    is( outcome {
+        fieldhash my %hash;
+        %hash = ( name => 'Ada', $key => 1 );
+        local $SIG{__WARN__} = sub { %hash = (); litter() };
+        $go->greet( \%hash );
+    }, $refused, 'of a hash with magic' );
+};
+
+subtest 'an object as fallback of overloading' => sub {
+    { package Hostile::Sum; our $truth = bless [], 'Hostile::Fallback'; use overload '+' => sub { 1 }, fallback => $truth }
+    {
+        package Hostile::Fallback;
+        our ( $does, $is_asked );
+        use overload 'bool' => sub { $is_asked = 1; $does->() if $does; 1 };
+    }
+    { no strict 'refs'; ${'Hostile::Sum::()'} = $Hostile::Sum::truth }
+    for my $name ( 'identity', 'greet' ) {
+        is( outcome {
+            my $object = bless {}, 'Hostile::Sum';
+            my $list = [ $object, map { "text $_" } 1 .. 50 ];
+            $Hostile::Fallback::does = sub { @$list = (); undef $object; litter() };
+            my $said = error_of { $go->$name( $name eq 'greet' ? { name => 'Ada', tags => $list } : $list ) };
+            return 'not asked' if !$Hostile::Fallback::is_asked;
+            return $said->name . ' ' . $said->outcome_text;
+        }, $refused, $name );
+    }
+};
+
+done_testing;
