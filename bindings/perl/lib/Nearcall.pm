@@ -121,7 +121,15 @@ sub _user_ids {
     return '' unless defined $users;
     Carp::croak('Nearcall->new: server_users is a reference to an array of users')
         unless ref $users eq 'ARRAY';
-    return pack 'L*', map { _user_id($_) } @$users;
+    return pack 'L*', map { _user_id($_) } _copied($users);
+}
+
+# For code of a value's own, which may change the list: perl does not hold what map walks.
+sub _copied {
+    my ($list) = @_;
+    my @own;
+    push @own, $_ for @$list;
+    return @own;
 }
 
 sub _user_id {

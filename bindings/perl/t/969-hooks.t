@@ -12,6 +12,7 @@ use TestTools qw(error_of in_child);
 use Hostile qw(text litter);
 
 use Encode ();
+use Hash::Util ();
 use Hash::Util::FieldHash qw(fieldhash);
 use Scalar::Util qw(reftype);
 
@@ -100,6 +101,33 @@ subtest 'an object as fallback of overloading' => sub {
             return $said->name . ' ' . $said->outcome_text;
         }, $refused, $name );
     }
+};
+
+subtest 'lists of options' => sub {
+    is( outcome {
+        my @values;
+        @values = ( text( sub { @values = (); litter(); 'first' } ), map { "value$_" } 1 .. 3 );
+        return $go->with( metadata => { key => \@values } )->metadata_seen;
+    }, ' map["key":["first" "value1" "value2" "value3"]] []', 'metadata' );
+    is( outcome {
+        my @users;
+        @users = ( text( sub { @users = (); litter(); 'root' } ), 'daemon' );
+        return Nearcall->new( $server->address, server_users => \@users )->one;
+    }, 1, 'users' );
+    is( outcome {
+        my ( $steps, %metadata ) = ( 0, map { +"key$_" => $_ } 1 .. 3 );
+        while ( my ($key) = each %metadata ) {
+            $go->with( metadata => \%metadata )->one;
+            last if ++$steps > 3;
+        }
+        return $steps;
+    }, 3, 'a walk through metadata goes on' );
+    is( outcome {
+        my %metadata = ( a => 1, b => 2 );
+        Hash::Util::lock_keys(%metadata);
+        delete $metadata{b};
+        return $go->with( metadata => \%metadata )->metadata_seen;
+    }, ' map["a":["1"]] []', 'a restricted hash' );
 };
 
 done_testing;

@@ -68,11 +68,21 @@ sub _pairs {
     return [] unless defined $metadata;
     Carp::croak('with: metadata is a reference to a hash of keys and values') unless ref $metadata eq 'HASH';
     my @pairs;
-    for my $key ( sort keys %$metadata ) {
+    for my $key ( sort +_keys($metadata) ) {
         my $values = $metadata->{$key};
-        push @pairs, map { ( $key, _bytes( $key, $_ ) ) } ref $values eq 'ARRAY' ? @$values : $values;
+        my @own    = ref $values eq 'ARRAY' ? Nearcall::_copied($values) : $values;
+        push @pairs, map { ( $key, _bytes( $key, $_ ) ) } @own;
     }
     return \@pairs;
+}
+
+# By the hash's own iterator, with which the program may be walking through it, only where there is no other
+# way: for tied and restricted hashes.
+sub _keys {
+    my ($hash) = @_;
+    require Hash::Util;
+    my ($buckets) = Hash::Util::bucket_array($hash);
+    return $buckets ? map { ref ? @$_ : () } @$buckets : keys %$hash;
 }
 
 sub _bytes {
