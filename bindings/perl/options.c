@@ -208,7 +208,8 @@ static SV *metadata_of(pTHX_ const nearcall_client *client)
 }
 
 /* What the scalar had lives to the end of the statement: code of it must not run while the reply is still to be
- * read. */
+ * read. One that has become read-only since it was given keeps what it has: the function has run, and how the call
+ * ended counts for more. */
 void ncp_take_metadata(pTHX_ const SV *holder, const nearcall_client *client)
 {
     const ncp_options *options = UNLIKELY(holder != NULL) ? options_of(holder) : NULL;
@@ -217,6 +218,8 @@ void ncp_take_metadata(pTHX_ const SV *holder, const nearcall_client *client)
     if (LIKELY(!options || !options->reply_metadata))
         return;
     place = SvRV(options->reply_metadata);
+    if (UNLIKELY(SvREADONLY(place)))
+        return;
     former = ncp_mortal_copy(aTHX_ place);
     PERL_UNUSED_VAR(former);
     sv_setsv_flags(place, sv_2mortal(metadata_of(aTHX_ client)), 0);

@@ -130,4 +130,20 @@ subtest 'lists of options' => sub {
     }, ' map["a":["1"]] []', 'a restricted hash' );
 };
 
+subtest 'a variable for metadata that has become read-only' => sub {
+    my %ways = (
+        call  => sub { $_[0]->count },
+        begin => sub { $_[0]->begin('count')->wait },
+    );
+    for my $way ( sort keys %ways ) {
+        is( outcome {
+            my $metadata = 'as it was';
+            my $view = $go->with( reply_metadata => \$metadata );
+            Internals::SvREADONLY( $metadata, 1 );
+            my $before = $go->count;
+            return join ' ', $ways{$way}->($view) - $before, $metadata;
+        }, '1 as it was', $way );
+    }
+};
+
 done_testing;
