@@ -341,6 +341,13 @@ static PyObject *engine_cancel(PyObject *self, PyObject *number)
 
 /* ---- The loop's side ---- */
 
+/* Code that ran while its reply was read may have cancelled the call, and so forgotten it. */
+static void forget(core_engine *engine, PyObject *number)
+{
+    if (PyDict_Contains(engine->plans, number) == 1 && PyDict_DelItem(engine->plans, number) < 0)
+        PyErr_Clear();
+}
+
 /* (id, error or None, result) of a call that has finished. */
 static PyObject *fetch(core_engine *engine, nearcall_client *handle, nearcall_call_id id,
                        PyObject **others)
@@ -365,7 +372,7 @@ static PyObject *fetch(core_engine *engine, nearcall_client *handle, nearcall_ca
     else
         ending = (core_ending){.error = core_exception_take()};
     if (capsule != NULL)
-        (void)PyDict_DelItem(engine->plans, number);
+        forget(engine, number);
     Py_XDECREF(capsule);
     item = PyTuple_Pack(3, number, ending.error == NULL ? Py_None : ending.error,
                         ending.result == NULL ? Py_None : ending.result);

@@ -3,6 +3,8 @@
 
 #include "limits_gen.h"
 
+#include <string.h>
+
 /* Says what is wrong with options: it never connects. */
 static nearcall_client *judge_of(core_state *state)
 {
@@ -149,11 +151,21 @@ int core_channel_use(core_channel *channel, const core_view *view)
     return r;
 }
 
+/* The list under a key; what else the program's code has put there meanwhile is replaced. New reference. */
+static PyObject *list_under(PyObject *metadata, PyObject *key)
+{
+    PyObject *values = Py_XNewRef(PyDict_GetItemWithError(metadata, key));
+
+    if (values != NULL && !PyList_Check(values))
+        Py_CLEAR(values);
+    return values;
+}
+
 static int add_pair(PyObject *metadata, const nearcall_metadata *pair)
 {
     PyObject *key = PyUnicode_DecodeUTF8(pair->key, (Py_ssize_t)strlen(pair->key), "backslashreplace");
     PyObject *value = PyBytes_FromStringAndSize(pair->value, (Py_ssize_t)pair->value_bytes);
-    PyObject *values = key == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(metadata, key));
+    PyObject *values = key == NULL ? NULL : list_under(metadata, key);
     int r = -1;
 
     if (values == NULL && key != NULL && !PyErr_Occurred() && (values = PyList_New(0)) != NULL

@@ -286,3 +286,38 @@ def test_views_share_the_client(client: Client) -> None:
     view = client.with_options(metadata={"a": "b"})
     client.close()
     assert view.closed
+
+
+class Dropped:
+    """Runs an action when it is dropped from where the metadata of a reply go."""
+
+    def __init__(self, action: Callable[[], Any]) -> None:
+        self.action = action
+
+    def __del__(self) -> None:
+        self.action()
+
+
+def test_former_values_that_act_when_they_are_dropped(opened: Open, address: str) -> None:
+    metadata: dict[str, Any] = {}
+    view = opened(address).with_options(reply_metadata=metadata)
+    metadata["old"] = Dropped(lambda: metadata.update(cost="text", node=5))
+    assert view.call("metadata_answer", 3, False) == bytes(3)
+    assert metadata == ANSWER
+
+
+def test_former_values_that_close_the_client(address: str) -> None:
+    complaints: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        client = AsyncClient(address, timeout=20.0)
+        metadata: dict[str, Any] = {}
+        view = client.with_options(reply_metadata=metadata)
+        await view.one()
+        metadata["old"] = Dropped(client.close)
+        with pytest.raises(nearcall.Cancelled):
+            await view.metadata_answer(3, False)
+
+    asyncio.run(main())
+    assert not complaints
