@@ -74,12 +74,17 @@ func theyReport(t *testing.T, in func(program string) string) {
 	nearcall, bare := "unix:"+in("nearcall.sock"), "unix:"+in("bare.sock")
 	started(t, in("testserver"), "-address", nearcall)
 	started(t, in("bareserver"), in("bare.sock"))
+	// A server of which a caller may want echo alone.
+	stop, err := serveHere(in("echo.sock"))
+	check(t, err)
+	t.Cleanup(stop)
 	c := func(mode string) []string { return []string{in("caller"), mode} }
 	golang := func(mode string) []string { return []string{in("gocaller"), mode} }
 	const atLeast, milliseconds = 0, uint64(runLength / time.Millisecond)
 	for _, by := range []calledBy{
 		{c("raw"), nearcall, []string{"64"}, atLeast, 1, protocol.SharedMemory},
 		{c("raw"), nearcall + socketOnly, []string{"64"}, atLeast, 1, protocol.Socket},
+		{c("raw"), "unix:" + in("echo.sock"), []string{"64"}, atLeast, 1, protocol.SharedMemory},
 		{c("typed"), nearcall, []string{"3"}, atLeast, 1, protocol.SharedMemory},
 		{c("pipelined"), nearcall, []string{"64"}, atLeast, 64, protocol.SharedMemory},
 		{c("md5"), nearcall, []string{"0"}, atLeast, 1, protocol.SharedMemory},

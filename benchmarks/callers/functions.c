@@ -96,16 +96,10 @@ int transport_of(const nearcall_client *client)
     return strcmp(name, "shared memory") == 0 ? TRANSPORT_SHARED_MEMORY : TRANSPORT_SOCKET;
 }
 
-int reach_memory(nearcall_client *client)
+int reach_memory(const nearcall_client *client, int (*call)(void *state), void *state)
 {
-    const struct known_function *one = known_function("one");
-    nearcall_function *function;
-    nearcall_reply reply = {0};
-
-    if (known_function_find(one, client, &function) != 0)
-        return -1;
     for (int i = 0; i < CALLS_UNTIL_MEMORY_MAX && transport_of(client) == TRANSPORT_SOCKET; i++) {
-        if (known_function_call(one, client, function, &reply) != 0)
+        if (call(state) != 0)
             return -1;
     }
     return 0;

@@ -23,8 +23,8 @@ int known_function_call(const struct known_function *known, nearcall_client *cli
 /* TRANSPORT_... of protocol.h: how the calls of a client go. */
 int transport_of(const nearcall_client *client);
 
-/* Calls by the socket until the server has given shared memory; to have been given none is no
- * error, the report tells. -1 after a message on stderr. */
-int reach_memory(nearcall_client *client);
+/* Makes calls of the client by the socket until the server has given shared memory; to have been
+ * given none is no error, the report tells. -1 where a call fails. */
+int reach_memory(const nearcall_client *client, int (*call)(void *state), void *state);
 
 #endif

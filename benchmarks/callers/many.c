@@ -62,14 +62,29 @@ static void futex_wake_all(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* What a child does before all begin. */
-static int prepare(const struct many *many, nearcall_client **ret_client, nearcall_function **ret_function)
+/* One caller. */
+struct caller {
+    const struct known_function *known;
+    nearcall_client *client;
+    nearcall_function *function;
+    nearcall_reply reply;
+};
+
+static int call(void *state)
 {
-    if (nearcall_open(ret_client, many->address, NULL) == NEARCALL_OK && nearcall_connect(*ret_client, 0) == NEARCALL_OK &&
-        known_function_find(many->known, *ret_client, ret_function) == 0 &&
-        (!many->wants_memory || reach_memory(*ret_client) == 0))
+    struct caller *caller = state;
+
+    return known_function_call(caller->known, caller->client, caller->function, &caller->reply);
+}
+
+/* What a child does before all begin. */
+static int prepare(const struct many *many, struct caller *caller)
+{
+    if (nearcall_open(&caller->client, many->address, NULL) == NEARCALL_OK && nearcall_connect(caller->client, 0) == NEARCALL_OK &&
+        known_function_find(many->known, caller->client, &caller->function) == 0 &&
+        (!many->wants_memory || reach_memory(caller->client, call, caller) == 0))
         return 0;
-    fprintf(stderr, "caller: %s: %s\n", many->address, nearcall_error_message(*ret_client));
+    fprintf(stderr, "caller: %s: %s\n", many->address, nearcall_error_message(caller->client));
     return -1;
 }
 
@@ -77,12 +92,10 @@ static int prepare(const struct many *many, nearcall_client **ret_client, nearca
 static int call_once(const struct many *many, struct outcome *outcome)
 {
     struct burst *burst = many->burst;
-    nearcall_client *client = NULL;
-    nearcall_function *function;
-    nearcall_reply reply = {0};
+    struct caller caller = {.known = many->known};
     uint64_t begin_ns, begin_cpu_ns;
 
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prepare(many, &client, &function) != 0)
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || prepare(many, &caller) != 0)
         return 1;
     if (atomic_fetch_add(&burst->ready, 1) + 1 == many->callers)
         futex_wake_all(&burst->ready);
@@ -90,12 +103,12 @@ static int call_once(const struct many *many, struct outcome *outcome)
         futex_wait(&burst->begun, 0);
     begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     begin_ns = clock_ns(CLOCK_MONOTONIC);
-    if (known_function_call(many->known, client, function, &reply) != 0)
+    if (call(&caller) != 0)
         return 1;
     outcome->end_ns = clock_ns(CLOCK_MONOTONIC);
     outcome->cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu_ns;
     outcome->ns = outcome->end_ns - begin_ns;
-    outcome->transport = transport_of(client);
+    outcome->transport = transport_of(caller.client);
     return 0;
 }
 

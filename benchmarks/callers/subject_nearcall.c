@@ -150,7 +150,7 @@ static int open_raw(const struct subject *subject, void *state, const char *addr
         return -1;
     if (is_of_child(subject))
         return become_child() == 0 ? compare(subject, near) : -1;
-    return strstr(address, "shm=off") != NULL ? 0 : reach_memory(near->client);
+    return strstr(address, "shm=off") != NULL ? 0 : reach_memory(near->client, call_raw, near);
 }
 
 /* Opens a client for the function of the mode's name. */
