@@ -99,7 +99,7 @@ NEARCALL_API int nearcall_schema_read(const uint8_t *description, size_t bytes,
 
 /* Asks the server which functions it has, and compiles the description of each. This makes a
  * call each time, and fails as calls do. NEARCALL_E_INTERNAL means that the answer cannot be
- * understood. */
+ * understood. After NEARCALL_E_INTERRUPTED call it again. */
 NEARCALL_API int nearcall_schema_fetch(nearcall_client *client, int64_t timeout_ms,
                                        nearcall_schema **ret_schema);
 

@@ -182,6 +182,22 @@ static void takes_the_place(nearcall_client *client)
     nearcall_writer_free(writer);
 }
 
+/* Of a handle there are functions that another must not send by. */
+static void of_another_handle(nearcall_client *client, const char *address)
+{
+    nearcall_client *other = test_open(address, 0);
+    nearcall_function *sum = test_find(client, "sum");
+    nearcall_writer *writer = new_writer();
+    (void)test_find(other, "sum");
+    write_sum(writer, sum, 3);
+    CHECK_CALL(other, nearcall_request_written(other, writer), NEARCALL_E_MISUSE);
+    CHECK(strstr(nearcall_error_message(other), "another handle") != NULL);
+    (void)test_find(client, "divmod"); /* it is not the last that was found */
+    expect_sum(client, writer, 6);
+    nearcall_writer_free(writer);
+    nearcall_close(other);
+}
+
 static void in_flight(nearcall_client *client)
 {
     nearcall_function *sum = test_find(client, "sum");
@@ -258,6 +274,7 @@ int main(void)
     nearcall_client *client = test_open(server.address, 0);
     beside_each_other(client);
     takes_the_place(client);
+    of_another_handle(client, server.address);
     in_flight(client);
     over_a_fork(client);
     nearcall_close(client);

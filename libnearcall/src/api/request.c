@@ -161,6 +161,9 @@ static int take_written(nearcall_client *client, nearcall_writer *writer)
     if (!writer->values.function)
         return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the writer was begun for no function; nearcall_writer_begin() takes one");
+    if (!nc_function_is_of(client, writer->values.function))
+        return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the writer was begun for a function of another handle");
     nc_sync_abandon(client); /* it may send from the buffer that goes away */
     nc_begin_abandon(client);
     nc_writer_drop(client);

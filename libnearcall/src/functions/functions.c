@@ -52,6 +52,11 @@ nearcall_function *nc_function_intern(nearcall_client *client, const char *name,
     return client->functions.last = intern(client, name, bytes);
 }
 
+bool nc_function_is_of(nearcall_client *client, const nearcall_function *function)
+{
+    return client->functions.last == function || look_up(client, function->name, function->name_bytes) == function;
+}
+
 bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function)
 {
     return function->description && !function->is_refused &&

@@ -18,6 +18,9 @@ nearcall_function *nc_function_intern(nearcall_client *client, const char *name,
 /* NULL: the server there is has to be asked. */
 nearcall_function *nc_function_known(nearcall_client *client, const char *name, size_t bytes);
 
+/* Whether it is one of this handle's, and not of another. */
+bool nc_function_is_of(nearcall_client *client, const nearcall_function *function);
+
 /* By the server that is at the other end now: the next one may have another description. */
 bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function);
 
