@@ -48,9 +48,9 @@ NEARCALL_API void nearcall_writer_free(nearcall_writer *writer);
 /*
  * Begins anew: what was written before is dropped, and at most 64 KiB of its memory are kept.
  * To write a request for nearcall_request_written(), pass the function whose arguments are
- * written. It must be one of the handle that will send them, which must stay open until then. The arguments are encoded
- * by the description that the function has at this moment (see "Another server" in
- * nearcall.h). For anything else pass NULL.
+ * written. It must be one of the handle that will send them, which must stay open until
+ * then. The arguments are encoded by the description that the function has at this moment
+ * (see "Another server" in nearcall.h). For anything else pass NULL.
  *
  * For NEARCALL_CODEC_MSGPACK exactly one value is written, such as the array of arguments. For
  * other codecs only nearcall_write_raw() and nearcall_write_reserve() write.
