@@ -35,7 +35,7 @@ func (t tools) rowValues() map[string][]string {
 		"heavy": {"cobra", "perl", "python"}, "condition": {report.Sustained, report.Played},
 		"idle": numbers(report.IdleCounts...), "many": numbers(report.ManyCallers...),
 		"busy": numbers(busy...), "scheduler": numbers(processors), "processors": numbers(report.Processors...),
-		"b": numbers(smallBytes, largeBytes[0], largeBytes[1], mebibyte), "n": {"1", "16", "64"}, "any_peer": peers(func(peerlist.Peer) bool { return true }),
+		"size": numbers(smallBytes, largeBytes[0], largeBytes[1], mebibyte), "callers": {"1", "16", "64"}, "any_peer": peers(func(peerlist.Peer) bool { return true }),
 		"once": {"oneshot", "oneshot-timeout"}, "kept": {"persistent", "persistent-timeout"},
 		// In comparisons.txt.
 		"binding": {"perl", "python"}, "language": {"c", "perl", "python", "go"}, "further": {"second", "kept"}, "peer": peers(func(p peerlist.Peer) bool { return p.Quick }),
