@@ -174,18 +174,18 @@ static uint64_t cpu_ns(void)
 }
 
 /* Leaves what was prepared out of what the calls took. */
-static void tell_calls_alone(const struct samples *samples, struct report *report)
+static void tell_calls_alone(struct report *report)
 {
     report->elapsed_ns = 0;
-    for (size_t i = 0; i < samples->count; i++)
-        report->elapsed_ns += samples->ns[i];
+    for (size_t i = 0; i < report->samples.count; i++)
+        report->elapsed_ns += report->samples.ns[i];
     report->cpu_ns = NOT_COUNTED;
 }
 
 /* Calls as the command has it, and fills in what that took. */
-static int run(const struct subject *subject, void *state, const struct command *command, struct windows *windows,
-               struct samples *samples, struct report *ret_report)
+static int run(const struct subject *subject, void *state, const struct command *command, struct report *report)
 {
+    struct samples *samples = &report->samples;
     uint64_t begin_ns, until_ns, begin_cpu_ns, begin_allocations;
     uint64_t sustained = 0;
     int result;
@@ -198,22 +198,26 @@ static int run(const struct subject *subject, void *state, const struct command 
     begin_ns = command->begin_ns > 0 ? command->begin_ns : clock_ns(CLOCK_MONOTONIC);
     until_ns = begin_ns + command->run_ms * NS_PER_MS;
     if (command->window_ms > 0)
-        result = call_sustained(subject, state, begin_ns, until_ns, windows, samples, &sustained);
+        result = call_sustained(subject, state, begin_ns, until_ns, &report->windows, samples, &sustained);
     else if (command->per_s > 0)
         result = call_paced(subject, state, begin_ns, until_ns, NS_PER_S / command->per_s, samples);
     else
         result = call_until(subject, state, until_ns, samples);
-    ret_report->calls = command->window_ms > 0 ? sustained : samples->count;
-    ret_report->elapsed_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
-    ret_report->cpu_ns = cpu_ns() - begin_cpu_ns;
-    ret_report->allocations = allocations_count() - begin_allocations;
+    report->calls = command->window_ms > 0 ? sustained : samples->count;
+    report->elapsed_ns = clock_ns(CLOCK_MONOTONIC) - begin_ns;
+    report->cpu_ns = cpu_ns() - begin_cpu_ns;
+    report->allocations = allocations_count() - begin_allocations;
     if (subject->prepare != NULL)
-        tell_calls_alone(samples, ret_report);
+        tell_calls_alone(report);
+    if (subject->calls_per_sample > 1)
+        report->calls *= subject->calls_per_sample;
+    if (subject->transport != NULL)
+        report->transport = subject->transport(state);
     return result;
 }
 
 /* Makes room for what a run is to keep. */
-static int reserve(const struct subject *subject, const struct command *command, struct windows *windows, struct samples *samples)
+static int reserve(const struct subject *subject, const struct command *command, struct report *report)
 {
     const uint64_t samples_max = command->run_ms * SAMPLES_PER_MS_MAX;
 
@@ -221,46 +225,27 @@ static int reserve(const struct subject *subject, const struct command *command,
         fprintf(stderr, "caller: %s is neither paced nor counted by windows\n", subject->name);
         return -1;
     }
-    if (command->window_ms == 0)
-        return samples_reserve(samples, samples_max);
-    if (subject->calls_per_sample > 1) {
+    if (command->window_ms > 0 && subject->calls_per_sample > 1) {
         fprintf(stderr, "caller: %s times several calls together, and counts none by windows\n", subject->name);
         return -1;
     }
-    return windows_reserve(windows, command) != 0 ? -1 : samples_reserve(samples, samples_max / CALLS_OF_A_SAMPLE + 1);
-}
-
-static int run_and_report(const struct subject *subject, void *state, const struct command *command, struct windows *windows,
-                          struct samples *samples)
-{
-    struct report report = {.transport = TRANSPORT_UNKNOWN, .windows = command->window_ms > 0 ? windows : NULL};
-
-    if (reserve(subject, command, windows, samples) != 0 || (subject->begin != NULL && subject->begin(state) != 0) ||
-        run(subject, state, command, windows, samples, &report) != 0)
+    if (windows_reserve(&report->windows, command) != 0)
         return -1;
-    report.calls *= subject->calls_per_sample > 0 ? subject->calls_per_sample : 1;
-    if (subject->transport != NULL)
-        report.transport = subject->transport(state);
-    if (subject->end != NULL && subject->end(state) != 0)
-        return -1;
-    return report_write(&report, samples);
+    return samples_reserve(&report->samples, command->window_ms > 0 ? samples_max / CALLS_OF_A_SAMPLE + 1 : samples_max);
 }
 
 static int obey(const struct subject *subject, void *state)
 {
-    struct samples samples = {0};
-    struct windows windows = {0};
+    struct report report = {.transport = TRANSPORT_UNKNOWN};
     struct command command;
     int r;
 
     while ((r = command_read(&command)) > 0) {
-        if (run_and_report(subject, state, &command, &windows, &samples) != 0) {
-            r = -1;
-            break;
-        }
+        if (reserve(subject, &command, &report) != 0 || (subject->begin != NULL && subject->begin(state) != 0) ||
+            run(subject, state, &command, &report) != 0 || (subject->end != NULL && subject->end(state) != 0) ||
+            report_write(&report) != 0)
+            return -1;
     }
-    free(samples.ns);
-    free(windows.calls);
     return r;
 }
 

@@ -155,8 +155,9 @@ static int reap(struct many *many)
     return result;
 }
 
-static int add_up(const struct many *many, uint64_t begin_ns, struct samples *samples, struct report *totals)
+static int add_up(const struct many *many, uint64_t begin_ns, struct report *totals)
 {
+    struct samples *samples = &totals->samples;
     uint64_t end_ns = begin_ns;
 
     if (samples_reserve(samples, samples->count + many->callers) != 0)
@@ -176,7 +177,7 @@ static int add_up(const struct many *many, uint64_t begin_ns, struct samples *sa
 }
 
 /* Where it fails this process ends, and with it the children that are left. */
-static int run_burst(struct many *many, struct samples *samples, struct report *totals)
+static int run_burst(struct many *many, struct report *totals)
 {
     uint64_t begin_ns;
 
@@ -187,7 +188,7 @@ static int run_burst(struct many *many, struct samples *samples, struct report *
         atomic_store(&many->burst->begun, 1);
         futex_wake_all(&many->burst->begun);
         if (reap(many) == 0)
-            return add_up(many, begin_ns, samples, totals);
+            return add_up(many, begin_ns, totals);
     }
     fprintf(stderr, "caller: a process of many failed\n");
     return -1;
@@ -196,19 +197,20 @@ static int run_burst(struct many *many, struct samples *samples, struct report *
 static int run_and_report(struct many *many, const struct command *command, struct samples *samples)
 {
     const uint64_t until_ns = clock_ns(CLOCK_MONOTONIC) + command->run_ms * NS_PER_MS;
-    struct report totals = {.allocations = NOT_COUNTED, .transport = TRANSPORT_SAME_PROCESS};
+    struct report totals = {.allocations = NOT_COUNTED, .transport = TRANSPORT_SAME_PROCESS, .samples = *samples};
 
     if (command->per_s != 0 || command->begin_ns != 0 || command->window_ms != 0) {
         fprintf(stderr, "caller: many callers have no rate, no time to begin and no windows\n");
         return -1;
     }
-    samples->count = 0;
+    totals.samples.count = 0;
     do {
-        if (run_burst(many, samples, &totals) != 0)
+        if (run_burst(many, &totals) != 0)
             return -1;
     } while (clock_ns(CLOCK_MONOTONIC) < until_ns);
-    totals.calls = samples->count;
-    return report_write(&totals, samples);
+    totals.calls = totals.samples.count;
+    *samples = totals.samples;
+    return report_write(&totals);
 }
 
 static int open_many(struct many *many, char **argv)

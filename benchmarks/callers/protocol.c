@@ -50,7 +50,7 @@ int windows_reserve(struct windows *windows, const struct command *command)
 {
     free(windows->calls);
     windows->window_ns = command->window_ms * NS_PER_MS;
-    windows->count = command->run_ms / command->window_ms;
+    windows->count = command->window_ms > 0 ? command->run_ms / command->window_ms : 0;
     windows->calls = calloc(windows->count > 0 ? windows->count : 1, sizeof *windows->calls);
     if (windows->calls == NULL) {
         perror("caller");
@@ -65,15 +65,16 @@ void windows_begin(struct windows *windows, uint64_t begin_ns)
     windows->edge_ns = begin_ns + windows->window_ns;
 }
 
-int report_write(const struct report *report, const struct samples *samples)
+int report_write(const struct report *report)
 {
+    const struct samples *samples = &report->samples;
+    const struct windows *windows = &report->windows;
     const uint64_t head[] = {report->calls,       report->elapsed_ns, report->cpu_ns,
                              report->allocations, samples->count,     (uint64_t)report->transport};
-    const struct windows *windows = report->windows;
 
     /* Who measures what the calls cost the machine stops at the head. */
     if (fwrite(head, sizeof head, 1, stdout) != 1 || fflush(stdout) != 0 ||
-        (windows != NULL && fwrite(windows->calls, sizeof *windows->calls, windows->count, stdout) != windows->count) ||
+        fwrite(windows->calls, sizeof *windows->calls, windows->count, stdout) != windows->count ||
         fwrite(samples->ns, sizeof *samples->ns, samples->count, stdout) != samples->count || fflush(stdout) != 0) {
         perror("caller");
         return -1;

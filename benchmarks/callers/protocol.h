@@ -32,18 +32,17 @@ struct command {
     uint64_t window_ms; /* 0: calls are not counted by windows */
 };
 
-/* Owned by whoever declared it; ns is freed with free(). */
+/* ns is freed with free(). */
 struct samples {
     uint64_t *ns;
     size_t count;
     size_t capacity;
 };
 
-/* How many calls ended in each window of a run, one after the other. Owned by whoever declared
- * it; calls is freed with free(). */
+/* How many calls ended in each window of a run, one after the other. calls is freed with free(). */
 struct windows {
     uint64_t *calls;
-    size_t count;
+    size_t count;     /* 0: calls are not counted by windows */
     size_t at;        /* the one that is counted in */
     uint64_t edge_ns; /* where that ends */
     uint64_t window_ns;
@@ -55,7 +54,8 @@ struct report {
     uint64_t cpu_ns;
     uint64_t allocations; /* NOT_COUNTED where nothing counts them */
     int transport;
-    const struct windows *windows; /* NULL where nobody wants them */
+    struct samples samples;
+    struct windows windows;
 };
 
 uint64_t clock_ns(clockid_t clock);
@@ -67,7 +67,7 @@ int command_read(struct command *ret_command);
 /* Makes room for so many samples in all; -1 after a message on stderr. */
 int samples_reserve(struct samples *samples, size_t capacity);
 
-/* Makes room for the whole windows of a run; -1 after a message on stderr. */
+/* Makes room for the whole windows of a run, if it has any; -1 after a message on stderr. */
 int windows_reserve(struct windows *windows, const struct command *command);
 
 /* Counts from then on. */
@@ -85,6 +85,6 @@ static inline void windows_add(struct windows *windows, uint64_t end_ns)
 }
 
 /* Writes to stdout; -1 after a message on stderr. */
-int report_write(const struct report *report, const struct samples *samples);
+int report_write(const struct report *report);
 
 #endif
