@@ -135,11 +135,9 @@ static int end_unless_reachable(core_call *call)
 {
     core_state *state = call->client->state;
 
-    if (!is_own(call)) {
+    if (core_is_child(state, call->generation)) {
         /* In the child this frees the call's place and sends nothing. */
         core_channel_abandon(call->client->pool, call->channel, call->attempt.id);
-        core_raise_format(state, NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN,
-                          "the call was begun before the fork and belongs to the parent process");
     } else if (call->channel->handle == NULL) {
         core_raise_format(state, NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN,
                           "the client was closed before the reply came");

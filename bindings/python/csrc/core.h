@@ -68,6 +68,10 @@ typedef struct core_state {
     uint64_t fork_generation;  /* grows in every forked child */
 } core_state;
 
+/* Whether this is a child of the process that was of the generation; then an exception says that the call is the
+ * parent's. In the child, the memory that a reply lies in is overwritten by the parent's next calls. */
+int core_is_child(core_state *state, uint64_t generation);
+
 /* The state of the module that made a type or one of its base types. */
 core_state *core_state_of(PyTypeObject *type);
 

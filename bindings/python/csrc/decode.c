@@ -392,6 +392,7 @@ PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const co
 {
     decoder d = {.state = state, .handle = handle,
                  .reader = {.next = reply->data, .end = reply->data + reply->bytes}};
+    uint64_t generation = state->fork_generation;
     PyObject *result;
 
     if (plan == NULL || reply->codec == NEARCALL_CODEC_RAW)
@@ -400,6 +401,13 @@ PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const co
     if (result != NULL && d.reader.next != d.reader.end) {
         Py_CLEAR(result);
         PyErr_SetString(PyExc_ValueError, "bytes follow the result");
+    }
+    /* A finalizer has forked, and this is the child. */
+    if ((result != NULL || PyErr_ExceptionMatches(PyExc_Exception)) && state->fork_generation != generation) {
+        Py_CLEAR(result);
+        PyErr_Clear();
+        (void)core_is_child(state, generation);
+        return NULL;
     }
     /* What ends the program is no fault of the reply's, as KeyboardInterrupt from a signal's handler. */
     if (result == NULL && PyErr_ExceptionMatches(PyExc_Exception))

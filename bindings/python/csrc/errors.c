@@ -117,3 +117,12 @@ void core_exception_because(PyObject *cause)
         Py_XDECREF(cause);
     core_exception_set(error);
 }
+
+int core_is_child(core_state *state, uint64_t generation)
+{
+    if (state->fork_generation == generation)
+        return 0;
+    core_raise_format(state, NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN,
+                      "the call was begun before the fork and belongs to the parent process");
+    return 1;
+}

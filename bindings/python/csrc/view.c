@@ -181,19 +181,25 @@ static int add_pair(PyObject *metadata, const nearcall_metadata *pair)
 
 int core_view_take_metadata(const core_view *view, const nearcall_client *handle)
 {
+    core_state *state;
     nearcall_metadata pair;
     size_t position = 0;
     PyObject *metadata;
+    uint64_t generation;
     int r = 0;
 
     if (view == NULL || view->reply_metadata == NULL)
         return 0;
+    state = core_state_of(Py_TYPE((PyObject *)view));
+    if (state == NULL)
+        return -1;
+    generation = state->fork_generation;
     metadata = Py_NewRef(view->reply_metadata); /* whose former values may have code that runs when they go */
     PyDict_Clear(metadata);
     while (r == 0 && nearcall_reply_metadata(handle, NULL, &position, &pair))
         r = add_pair(metadata, &pair);
     Py_DECREF(metadata);
-    return r;
+    return r == 0 && core_is_child(state, generation) ? -1 : r;
 }
 
 uint32_t core_client_attempts(const core_client *client)

@@ -14,7 +14,7 @@ import pytest
 
 from nearcall import Client
 from scripted import ScriptedServer, function, pack
-from support import Server
+from support import Server, run_python
 
 TREE: dict[str, Any] = {
     "fields": [{"name": "trees", "type": {"list": {"struct": "Tree"}}}, {"name": "leaf", "type": "int64"}]
@@ -126,3 +126,50 @@ def test_whole_containers_are_known(client: Client) -> None:
     assert gc.is_tracked(came[0])
     assert gc.is_tracked(came[0][0])
     assert gc.is_tracked(came[0][0]["a"])
+
+
+FORKS = """
+import gc, os, sys
+import nearcall
+
+client = nearcall.Client(sys.argv[1])
+assert all(client.one() == 1 for _ in range(48))  # so that replies lie in shared memory
+mine, other = ([[letter * 50, {"n": n}] for n in range(2000)] for letter in "AB")
+ready, go = os.pipe()
+pid = None
+
+def collected(phase, info):
+    global pid
+    if pid is None:
+        pid = os.fork()
+        if pid == 0:
+            os.close(go)
+            os.read(ready, 1)
+
+class Last:
+    def __index__(self):
+        gc.callbacks.append(collected)
+        gc.enable()
+        return 1
+
+gc.disable()
+gc.set_threshold(100)
+try:
+    came = "right" if client.identity([mine, Last()]) == [mine, 1] else "wrong"
+except nearcall.NearcallError as error:
+    came = f"{error.code.name} {error.outcome.text}"
+gc.disable()
+if pid == 0:
+    print("child:", came, client.one(), flush=True)
+    os._exit(0)
+for _ in range(200):
+    client.identity(other)
+os.close(go)
+print("parent:", came, os.waitpid(pid, 0)[1])
+"""
+
+
+def test_fork_while_a_reply_is_decoded(address: str) -> None:
+    """The memory that the reply lies in is the parent's, whose next calls overwrite it."""
+    done = run_python(FORKS, address)
+    assert done.stdout.splitlines() == ["child: UNAVAILABLE unknown 1", "parent: right 0"], done.stderr
