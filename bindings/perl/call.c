@@ -122,12 +122,13 @@ void ncp_shorten_timeout(ncp_invocation *call, int64_t elapsed_ms)
     call->timeout_ms = elapsed_ms < call->timeout_ms ? call->timeout_ms - elapsed_ms : 1;
 }
 
+/* The name is a copy: signal handlers may change the program's. */
 nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
 {
     nearcall_client *client = call->handle->client;
     nearcall_function *function = NULL;
     STRLEN bytes;
-    const char *name = ncp_name_text(aTHX_ call->name, &bytes);
+    const char *name = ncp_name_text(aTHX_ ncp_mortal_copy(aTHX_ call->name), &bytes);
     int64_t began_ms = ncp_now_ms();
     int r;
 

@@ -182,4 +182,30 @@ for my $case ( [ 'with a reference', [1] ], [ 'without', 'text' ] ) {
     };
 }
 
+subtest 'a name that a handler of signals changes while its function is looked up again' => sub {
+    my ( $seen, $described, $client ) = ( 0, 0, $$ );
+    pipe my $handled, my $tell or die "pipe: $!";
+    my $generation = sub { $seen < 2 ? 1 : 2 };
+    my $describe = sub {
+        if ( $described++ ) {
+            kill USR1 => $client;
+            sysread $handled, my $byte, 1;
+        }
+        return msgpack( { name => 'f', params => [], results => ['any'], hash => $generation->() . 'a' x 63 } );
+    };
+    my $answer = sub {
+        $seen++;
+        die "not read\n" if $seen == 2;
+        return $seen == 3 ? ( msgpack( [ 'refused', [] ] ), 10 ) : msgpack($seen);
+    };
+    my $replaced = LyingServer->start( $describe, $answer, $generation, LyingServer::DESCRIPTIONS );
+    my $nc = Nearcall->new( $replaced->address, timeout => 30 );
+    # Of a length that perl copies, as there is no room for a count of those who share it.
+    my $name = 'f' x 7;
+    $name .= 'f' x 8;
+    is $nc->call($name), 1, 'before';
+    local $SIG{USR1} = sub { $name = 'other' x 1000; undef $name; Hostile::litter(); syswrite $tell, 'x' };
+    is eval { $nc->call($name) } // $@, 4, 'the call goes on';
+};
+
 done_testing;
