@@ -76,6 +76,35 @@ static void check_later(const struct resident *resident)
     close(fds[3]);
 }
 
+/* What comes with a run is its launcher's, which runs the program itself with it when the request cannot
+ * be read: of a later version, or cut off. Its input may be a socket in which something waits. */
+static void check_input_is_left(const struct resident *resident)
+{
+    struct frame frame;
+    uint8_t data[BYTES];
+    char text[16];
+    for (int is_version = 0; is_version < 2; is_version++) {
+        int input[2];
+        CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input), 0);
+        const int fds[] = {input[0], 1, 2, open("/", O_PATH | O_CLOEXEC)};
+        CHECK_INT(write(input[1], "first\n", 6), 6);
+        size_t bytes = valid(resident, data);
+        data[12] = is_version ? 2 : data[12];
+        int connection = resident_connect(resident);
+        request_send(connection, data, is_version ? bytes : bytes - 1, fds, NC_RESIDENT_FDS);
+        shutdown(connection, SHUT_WR);
+        while (frame_next(connection, &frame))
+            CHECK_INT(frame.type, NC_RESIDENT_PLAINLY);
+        CHECK_INT(send(input[1], "later\n", 6, MSG_NOSIGNAL), 6);
+        close(input[1]);
+        read_all(input[0], text, sizeof(text));
+        CHECK(strcmp(text, "first\nlater\n") == 0);
+        close(input[0]);
+        close(connection);
+        close(fds[3]);
+    }
+}
+
 static void check_cut(const struct resident *resident)
 {
     uint8_t data[BYTES];
@@ -154,6 +183,7 @@ int main(void)
     check_silence(&resident, NC_RESIDENT_HEADER_BYTES);
     check_late(&resident);
     check_later(&resident);
+    check_input_is_left(&resident);
     launch_start(&launch, &resident, "exit", "7");
     launch_expect(&launch, NC_RESIDENT_EXITED, 7);
     launch_close(&launch);

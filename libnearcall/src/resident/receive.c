@@ -39,6 +39,14 @@ static void keep_descriptors(struct msghdr *message, int fds[NC_RESIDENT_FDS])
     }
 }
 
+static void refuse_descriptors(int fds[NC_RESIDENT_FDS])
+{
+    for (int i = 0; i < NC_RESIDENT_FDS; i++) {
+        nc_rights_close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
 struct reading {
     nearcall_resident *resident;
     int connection;
@@ -104,8 +112,12 @@ static int receive_header(struct reading *reading, uint8_t *data, size_t *ret_ha
     struct nc_resident_request *request = &reading->resident->request;
     const char *fault;
     ssize_t got = receive_some(reading, data, FIRST_BYTES);
-    if (got <= 0 || data[0] != NC_RESIDENT_FIRST_BYTE)
+    if (got <= 0)
         return -1;
+    if (data[0] != NC_RESIDENT_FIRST_BYTE) {
+        refuse_descriptors(reading->fds);
+        return -1;
+    }
     *ret_have = (size_t)got;
     if (*ret_have < NC_RESIDENT_HEADER_BYTES) {
         if (receive_all(reading, data, *ret_have, NC_RESIDENT_HEADER_BYTES) < 0)

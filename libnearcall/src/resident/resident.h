@@ -305,7 +305,8 @@ void nc_resident_report(nearcall_resident *resident, int connection);
 enum nc_resident_taken { NC_RESIDENT_NOTHING, NC_RESIDENT_TOOK, NC_RESIDENT_SPOILED, NC_RESIDENT_PASSED_ON };
 
 /* Reads a request (receive.c): 0, or -1: the connection is of no use. The
- * descriptors that came are the caller's; those that did not are -1. */
+ * descriptors that came are the caller's; those that did not are -1. After -1 they may
+ * still be those of a run, which its launcher goes on with. */
 int nc_resident_receive(nearcall_resident *resident, int connection, int fds[NC_RESIDENT_FDS]);
 
 /* Raises what is lower than the caller's: NULL, or why not, and whether the caller may have

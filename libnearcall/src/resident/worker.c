@@ -81,14 +81,14 @@ static bool commit(nearcall_resident *resident, int connection)
            nc_resident_send_frame(connection, NC_RESIDENT_RUNNING, self, self, NULL) == 0;
 }
 
-/* Those of a run were agreed to, and its launcher may go on with them. */
-static void close_all(const int fds[NC_RESIDENT_FDS], bool is_run)
+/* Those of a run were agreed to, and its launcher goes on with them if it is refused. A question has none. */
+static void close_all(const int fds[NC_RESIDENT_FDS], bool is_question)
 {
     for (int i = 0; i < NC_RESIDENT_FDS; i++)
-        if (is_run)
-            nc_rights_close_received(fds[i], getpid());
-        else
+        if (is_question)
             nc_rights_close(fds[i]);
+        else
+            nc_rights_close_received(fds[i], getpid());
 }
 
 /* The next resident will have a launcher's limits that are higher. */
@@ -153,12 +153,12 @@ static enum nc_resident_taken serve(nearcall_resident *resident, int connection,
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0 || peer.uid != geteuid())
         return NC_RESIDENT_NOTHING;
     bool is_request = nc_resident_receive(resident, connection, fds) == 0;
-    bool is_run = is_request && resident->request.kind == NC_RESIDENT_RUN;
-    if (is_run)
-        taken = take_run(resident, connection, peer.pid, fds);
-    else if (is_request)
+    bool is_question = is_request && resident->request.kind != NC_RESIDENT_RUN;
+    if (is_question)
         taken = forward(resident, connection);
-    close_all(fds, is_run);
+    else if (is_request)
+        taken = take_run(resident, connection, peer.pid, fds);
+    close_all(fds, is_question);
     run->process_id = (uint32_t)peer.pid;
     run->user_id = peer.uid;
     run->group_id = peer.gid;
