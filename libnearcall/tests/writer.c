@@ -198,6 +198,27 @@ static void of_another_handle(nearcall_client *client, const char *address)
     nearcall_close(other);
 }
 
+/* The writer that gave its request away is as a new one, whatever the handle's last request was. */
+static void empty_afterwards(nearcall_client *client)
+{
+    nearcall_function *sum = test_find(client, "sum");
+    nearcall_writer *writer = new_writer();
+    nearcall_reply reply;
+    for (int i = 0; i < 3; i++) {
+        write_sum(writer, sum, 2);
+        CHECK_CALL(client, nearcall_request(client, sum, i == 0 ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK), NEARCALL_OK);
+        if (i == 1)
+            nearcall_put_time(client, 0, 1000000000); /* a failure that the handle keeps */
+        else if (i == 2)
+            nearcall_put_nil(client); /* a value, which no other may follow */
+        CHECK_CALL(client, nearcall_request_written(client, writer), NEARCALL_OK);
+        nearcall_write_nil(writer);
+        EXPECT_DATA(writer, "\xc0");
+        CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_OK);
+    }
+    nearcall_writer_free(writer);
+}
+
 static void in_flight(nearcall_client *client)
 {
     nearcall_function *sum = test_find(client, "sum");
@@ -275,6 +296,7 @@ int main(void)
     beside_each_other(client);
     takes_the_place(client);
     of_another_handle(client, server.address);
+    empty_afterwards(client);
     in_flight(client);
     over_a_fork(client);
     nearcall_close(client);

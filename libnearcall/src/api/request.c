@@ -155,7 +155,7 @@ static void exchange(struct nc_writer *one, struct nc_writer *other)
     other->owner = owner;
 }
 
-/* The memory of the handle's last request becomes the writer's. */
+/* The memory of the handle's last request becomes the writer's, and nothing else of it. */
 static int take_written(nearcall_client *client, nearcall_writer *writer)
 {
     if (!writer->values.function)
@@ -169,6 +169,7 @@ static int take_written(nearcall_client *client, nearcall_writer *writer)
     nc_writer_drop(client);
     client->request.owner = client;
     exchange(&client->request, &writer->values);
+    nc_writer_reset(&writer->values, NULL, NEARCALL_CODEC_MSGPACK);
     return NEARCALL_OK;
 }
 
