@@ -156,7 +156,6 @@ typedef struct nearcall_walker {
     nearcall_reader reader;
     const nearcall_field *value;     /* the next argument or result, NULL: none is left */
     uint32_t depth;
-    int is_several;                  /* the values lie in an array */
     struct {
         const nearcall_type *type;
         const nearcall_field *field; /* STRUCT: that was read last */

@@ -28,7 +28,7 @@ var partitions = []partition{
 		{"callTable"},
 		{"reader", "connection", "service"},
 	}, [][]string{
-		// Who waits for a share of a budget, and the budget that lets the next one go on.
+		// A claim on a share of a budget waits in a queue, and the budget lets the next one go on.
 		{"budget", "claim", "queue", "share"},
 		// A call and the connection that it answers on, up to the server whose options it has;
 		// interceptors see the call, and groups and libraries call by the server.

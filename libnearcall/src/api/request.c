@@ -144,15 +144,11 @@ NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *fu
     return nc_leave(client, r);
 }
 
-/* Each stays its owner's. */
 static void exchange(struct nc_writer *one, struct nc_writer *other)
 {
     struct nc_writer former = *one;
-    nearcall_client *owner = other->owner;
     *one = *other;
-    one->owner = former.owner;
     *other = former;
-    other->owner = owner;
 }
 
 /* The memory of the handle's last request becomes the writer's, and nothing else of it. */
@@ -167,8 +163,9 @@ static int take_written(nearcall_client *client, nearcall_writer *writer)
     nc_sync_abandon(client); /* it may send from the buffer that goes away */
     nc_begin_abandon(client);
     nc_writer_drop(client);
-    client->request.owner = client;
     exchange(&client->request, &writer->values);
+    client->request.owner = client;
+    writer->values.owner = NULL;
     nc_writer_reset(&writer->values, NULL, NEARCALL_CODEC_MSGPACK);
     return NEARCALL_OK;
 }
@@ -191,6 +188,8 @@ static int swap_requests(nearcall_client *client, nearcall_client *other)
     if (nc_request_own(client) < 0 || nc_request_own(other) < 0)
         return nc_fail_no_memory(client, "a request");
     exchange(&client->request, &other->request);
+    client->request.owner = client;
+    other->request.owner = other;
     return NEARCALL_OK;
 }
 
