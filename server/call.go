@@ -88,9 +88,10 @@ type drainingKey struct{}
 //		return nil, ctx.Err()
 //	}
 //
-// In a library (see package embed) the channel is nil for calls within the process.
+// The channel is nil if call is nil, as it is for a function that a test calls without a server, and for
+// calls within the process of a library (see package embed).
 func (call *Call) Draining() <-chan struct{} {
-	if call.serving == nil {
+	if call == nil || call.serving == nil {
 		return nil
 	}
 	draining, _ := call.serving.Value(drainingKey{}).(<-chan struct{})

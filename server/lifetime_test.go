@@ -142,6 +142,24 @@ func TestCloseEndsContexts(t *testing.T) {
 	expectOver(t, s)
 }
 
+// A function that waits for the end of the server can be called without one.
+func TestDrainingWithoutServer(t *testing.T) {
+	poll := func(ctx context.Context) (string, error) {
+		call, _ := server.CallFromContext(ctx)
+		select {
+		case <-call.Draining():
+			return "draining", nil
+		case <-ctx.Done():
+			return "ended", nil
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if got, err := poll(ctx); got != "ended" || err != nil {
+		t.Errorf("poll returned %q, %v", got, err)
+	}
+}
+
 // TestFunctionsKnowThatTheServerStops: their contexts go on, and another channel tells, however the
 // server stops. A function that heeds it does not hold the end up.
 func TestFunctionsKnowThatTheServerStops(t *testing.T) {
