@@ -47,8 +47,8 @@ enum {
  * log gets lines for people about the connection of this handle: that it was made, or lost and
  * why, that the server is stopping, that a call is sent again, that there is shared memory. No
  * line contains anything of a payload, and none is about a call that goes well. text is UTF-8
- * without the end of a line, and is valid only while log runs. Texts may change between
- * versions.
+ * without control characters, such as the end of a line, and is valid only while log runs. Texts
+ * may change between versions.
  *
  * log runs within the function of the handle in which something happens. It must be quick and
  * must not use the handle, whose functions return NEARCALL_E_MISUSE until it returns. NULL

@@ -117,26 +117,14 @@ static void drains_below(struct script *script)
     script_await(script);
 }
 
-static void refuse(struct script *script, uint16_t code, const char *reason)
-{
-    uint8_t welcome[NC_HELLO_HEADER_BYTES + 64] = "\x89NCW\r\n\x1a\n";
-    script_accept(script);
-    script_read_hello(script);
-    size_t bytes = nc_extension_encode(welcome + NC_HELLO_HEADER_BYTES, NC_EXTENSION_REFUSAL,
-                                       reason, (uint16_t)strlen(reason));
-    nc_put_u32(welcome + 8, (uint32_t)(NC_HELLO_HEADER_BYTES + bytes));
-    nc_put_u32(welcome + 12, (uint32_t)code << 16);
-    script_send(script, welcome, NC_HELLO_HEADER_BYTES + bytes);
-}
-
 static void refuses_the_user(struct script *script)
 {
-    refuse(script, 7, "user 5 is not on the list");
+    script_refuse(script, 7, "user 5 is not on the list");
 }
 
 static void refuses_the_connection(struct script *script)
 {
-    refuse(script, 8, "too many connections");
+    script_refuse(script, 8, "too many connections");
 }
 
 static void closes_instead_of_a_welcome(struct script *script)

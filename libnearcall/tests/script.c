@@ -144,6 +144,18 @@ void script_welcome(struct script *script)
     script_send(script, welcome, sizeof(welcome));
 }
 
+void script_refuse(struct script *script, uint16_t code, const char *reason)
+{
+    uint8_t welcome[NC_HELLO_HEADER_BYTES + 64] = "\x89NCW\r\n\x1a\n";
+    script_accept(script);
+    script_read_hello(script);
+    size_t bytes = nc_extension_encode(welcome + NC_HELLO_HEADER_BYTES, NC_EXTENSION_REFUSAL,
+                                       reason, (uint16_t)strlen(reason));
+    nc_put_u32(welcome + 8, (uint32_t)(NC_HELLO_HEADER_BYTES + bytes));
+    nc_put_u32(welcome + 12, (uint32_t)code << 16);
+    script_send(script, welcome, NC_HELLO_HEADER_BYTES + bytes);
+}
+
 void script_greet(struct script *script)
 {
     script_accept(script);

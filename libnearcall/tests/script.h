@@ -38,6 +38,8 @@ void script_accept(struct script *script);
 void script_read_hello(struct script *script);
 void script_welcome(struct script *script);
 void script_greet(struct script *script); /* the three in a row */
+/* Accepts, and refuses the connection. */
+void script_refuse(struct script *script, uint16_t code, const char *reason);
 
 /* Reads one frame; its body goes to payload and is at most SCRIPT_PAYLOAD_MAX. */
 void script_read(struct script *script, struct nc_frame *frame, uint8_t *payload);

@@ -6,6 +6,15 @@
 
 #define LINE_BYTES_MAX 1024
 
+/* Names, paths and reasons of others are in it. None of them may look like another line, or command a terminal. */
+static void clean(char *line)
+{
+    nc_utf8_clean(line);
+    for (char *at = line; *at; at++)
+        if ((*at > 0 && *at < ' ') || *at == 0x7F)
+            *at = ' ';
+}
+
 void nc_log_write(const nearcall_client *client, int level, const char *format, ...)
 {
     char line[LINE_BYTES_MAX];
@@ -13,6 +22,6 @@ void nc_log_write(const nearcall_client *client, int level, const char *format, 
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    nc_utf8_clean(line); /* names and paths of others are in it */
+    clean(line);
     client->hooks.log(client->hooks.log_argument, level, line);
 }
