@@ -31,14 +31,30 @@ static bool goes_on(const nearcall_client *client)
     return client->hooks.finished && !client->hooks.closed && !nc_forked(&client->guard);
 }
 
-static void tell_all(nearcall_client *client)
+/* The next call to tell of; 0: there is none. A handler of a signal may fetch calls, so it must not come
+ * in between. */
+static nearcall_call_id take_untold(nearcall_client *client)
 {
     struct nc_queue *finished = &client->calls.finished;
+    nearcall_call_id id = 0;
+    nc_become_busy(client);
+    if (finished->untold) {
+        id = finished->untold->id;
+        finished->untold = finished->untold->queue_next;
+    }
+    nc_become_idle(client);
+    return id;
+}
+
+static void tell_all(nearcall_client *client)
+{
+    const struct nc_queue *finished = &client->calls.finished;
     /* Calls that finish meanwhile count as well, but not for ever. */
-    for (unsigned left = finished->count; left > 0 && finished->untold && goes_on(client); left--) {
-        struct nc_call *call = finished->untold;
-        finished->untold = call->queue_next;
-        client->hooks.finished(client->hooks.finished_argument, call->id);
+    for (unsigned left = finished->count; left > 0 && goes_on(client); left--) {
+        nearcall_call_id id = take_untold(client);
+        if (id == 0)
+            break;
+        client->hooks.finished(client->hooks.finished_argument, id);
     }
     if (finished->untold)
         client->calls.unreported = true;
