@@ -21,7 +21,8 @@ const (
 	// DefaultTimeout is the time that a call may take if neither its context nor
 	// WithTimeout says otherwise: 30 seconds.
 	DefaultTimeout = wire.CallTimeoutMs * time.Millisecond
-	// FrameBytesCeiling is the largest value that WithFrameBytesMax accepts: 16 MiB.
+	// FrameBytesCeiling is the largest value that WithFrameBytesMax accepts: 16 MiB less
+	// one byte.
 	FrameBytesCeiling = wire.FrameBytesMaxCeiling
 )
 
@@ -111,8 +112,8 @@ func WithAttempts(attempts int) Option {
 }
 
 // WithFrameBytesMax sets the size of the largest reply that is accepted, from 64 KiB to
-// 16 MiB. The default is 4 MiB. The server does not send a larger result: the call
-// fails with RESOURCE_EXHAUSTED.
+// FrameBytesCeiling. The default is 4 MiB. The server does not send a larger result: the
+// call fails with RESOURCE_EXHAUSTED.
 func WithFrameBytesMax(bytes int) Option {
 	return func(c *config) { c.frameBytesMax = bytes }
 }

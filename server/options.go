@@ -232,9 +232,9 @@ func WithDrainTimeout(timeout time.Duration) Option {
 	}
 }
 
-// WithFrameBytesMax sets the largest request, from 64 KiB to 16 MiB, and the largest answer
-// of the simple protocol. The default is 4 MiB. How large other replies may be is for their
-// callers to say (client.WithFrameBytesMax).
+// WithFrameBytesMax sets the largest request, from 64 KiB to 16 MiB less one byte, and the
+// largest answer of the simple protocol. The default is 4 MiB. How large other replies may be
+// is for their callers to say (client.WithFrameBytesMax).
 func WithFrameBytesMax(bytes int) Option {
 	return func(c *config) {
 		set(c, "WithFrameBytesMax", &c.frameBytesMax, bytes, wire.FrameBytesFloor, wire.FrameBytesMaxCeiling)
