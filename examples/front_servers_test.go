@@ -125,7 +125,7 @@ func guideProgram(t *testing.T, name string) string {
 	if err := os.WriteFile(program+".c", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	output(t, nil, "gcc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-I", filepath.Join(root(t), "libnearcall/include"), "-o", program, program+".c", built(t, "lib/libnearcall.a"))
+	output(t, nil, "gcc", "-O2", "-I", filepath.Join(root(t), "libnearcall/include"), "-o", program, program+".c", built(t, "lib/libnearcall.a"))
 	return program
 }
 
