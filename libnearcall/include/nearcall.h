@@ -351,10 +351,10 @@ typedef struct nearcall_reply {
  * ended, which includes the time in which it is interrupted and may be resumed.
  *
  * ret_reply->data belongs to the handle. It is valid until the next function that is given
- * this handle, except the functions that read replies and errors, nearcall_fd(),
- * nearcall_events() and nearcall_timeout_ms(). It must not be written to. It may lie in
- * memory shared with the server: if you do not trust the server, copy it and check the
- * copy. To send it on with the same handle, copy it first.
+ * this handle, except the functions that read replies and errors, nearcall_use_view(),
+ * nearcall_fd(), nearcall_events() and nearcall_timeout_ms(). It must not be written to.
+ * It may lie in memory shared with the server: if you do not trust the server, copy it and
+ * check the copy. To send it on with the same handle, copy it first.
  *
  * A server that is stopping answers the calls that it has accepted. A call that is made
  * while others of the same handle are still being answered waits for them and then goes

@@ -99,6 +99,9 @@ NEARCALL_API void nearcall_view_free(nearcall_view *view);
  * may be done for a single call. nearcall_find() asks the server as often, and waits for it
  * as long, as such a call does.
  *
+ * The reply of the last call, its metadata and its error stay as they are, so a program may
+ * take a view back before it looks at them.
+ *
  * A timeout_ms of 0 means the view's timeout, in all functions that take one. A call that is
  * sent with nearcall_request_send() is sent only once, so attempts, pauses and flags do not
  * concern it. All pairs, the trace context, the key and the function's name share limit

@@ -320,6 +320,58 @@ static void timeouts(const char *address)
     nearcall_close(client);
 }
 
+/* ---- What the call has left ---- */
+
+/* A program takes its view back right after the call, and looks at the outcome then. */
+static void a_failure_stays(nearcall_client *client)
+{
+    nearcall_reply reply;
+    nearcall_view *view = view_with_pair(client, NULL, "tenant", "acme", 4);
+    use(client, view);
+    CHECK_CALL(client, nearcall_call(client, "nobody", "", 0, 0, &reply), NEARCALL_E_UNIMPLEMENTED);
+    use(client, NULL);
+    CHECK_INT(nearcall_error_code(client), -NEARCALL_E_UNIMPLEMENTED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK(strstr(nearcall_error_message(client), "nobody") != NULL);
+    nearcall_view_free(view);
+}
+
+static void a_reply_stays(nearcall_client *client)
+{
+    char text[20];
+    nearcall_reply reply;
+    nearcall_view *view = view_with_pair(client, NULL, "tenant", "acme", 4);
+    for (int i = 0; i < CALLS; i++) {
+        size_t bytes = (size_t)snprintf(text, sizeof(text), "reply %d", i);
+        use(client, view);
+        CHECK_CALL(client, nearcall_call(client, "echo", text, bytes, 0, &reply), NEARCALL_OK);
+        use(client, NULL);
+        CHECK_INT(reply.bytes, bytes);
+        CHECK(memcmp(reply.data, text, bytes) == 0);
+    }
+    nearcall_view_free(view);
+}
+
+static void metadata_of_a_reply_stay(nearcall_client *client)
+{
+    size_t position = 0;
+    nearcall_reply reply;
+    nearcall_function *answer = test_find(client, "metadata_answer");
+    request_answer(client, answer, 10, 0);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_OK);
+    use(client, NULL);
+    check_pair(client, NULL, &position, "cost", "7");
+}
+
+static void what_a_call_left_stays(const char *address)
+{
+    nearcall_client *client = test_open(address, 0);
+    a_failure_stays(client);
+    a_reply_stays(client);
+    metadata_of_a_reply_stay(client);
+    nearcall_close(client);
+}
+
 /* ---- Forks ---- */
 
 struct inherited {
@@ -355,6 +407,7 @@ static void against_a_server(void)
     metadata_fill_the_limit(server.address);
     replies_carry(server.address);
     timeouts(server.address);
+    what_a_call_left_stays(server.address);
     forks(server.address);
     server_stop(&server);
 }

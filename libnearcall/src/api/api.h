@@ -19,6 +19,10 @@ int nc_enter(nearcall_client *client);
  * only sets something up may leave to its children. */
 int nc_enter_without_library(nearcall_client *client);
 
+/* For a function that only sets something, and that ends neither the reply nor the error of
+ * the one before. It must not fail once it is inside. */
+int nc_enter_beside(nearcall_client *client);
+
 /* Leaves a handle whose user waits elsewhere, so that its descriptor tells all. */
 void nc_go_outside(nearcall_client *client);
 static inline int nc_leave(nearcall_client *client, int r)

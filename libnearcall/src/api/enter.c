@@ -58,7 +58,8 @@ static void end_lending(nearcall_client *client)
     nc_metadata_free(&client->lent_metadata);
 }
 
-static inline int enter(nearcall_client *client)
+/* The first half of entering: what the last function left for its caller stays. */
+static inline int come_in(nearcall_client *client)
 {
     if (__builtin_expect(client == NULL, 0))
         return NEARCALL_E_MISUSE;
@@ -69,6 +70,14 @@ static inline int enter(nearcall_client *client)
     if (__builtin_expect(nc_is_busy(client), 0))
         return NEARCALL_E_MISUSE; /* a signal's handler, or another thread; the error is not theirs */
     nc_become_busy(client);
+    return NEARCALL_OK;
+}
+
+static inline int enter(nearcall_client *client)
+{
+    int r = come_in(client);
+    if (__builtin_expect(r < 0, 0))
+        return r;
     if (client->connection.memory.held) /* before any system call, after which this may be a child */
         nc_memory_release(&client->connection.memory);
     if (client->error.code)
@@ -78,6 +87,11 @@ static inline int enter(nearcall_client *client)
         end_lending(client);
     client->connection.identity.seen_ns = 0; /* the program may have closed what it did not know */
     return NEARCALL_OK;
+}
+
+int nc_enter_beside(nearcall_client *client)
+{
+    return come_in(client);
 }
 
 int nc_enter_without_library(nearcall_client *client)

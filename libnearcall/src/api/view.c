@@ -200,7 +200,7 @@ NEARCALL_API void nearcall_view_free(nearcall_view *view)
 
 NEARCALL_API int nearcall_use_view(nearcall_client *client, nearcall_view *view)
 {
-    int r = nc_enter_without_library(client);
+    int r = nc_enter_beside(client);
     if (r < 0)
         return r;
     nearcall_view *former = client->view;
