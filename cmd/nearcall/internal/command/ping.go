@@ -95,7 +95,7 @@ func (p *pinging) run(ctx context.Context, address string) error {
 		return json.NewEncoder(p.out).Encode(times)
 	}
 	if p.count > 1 {
-		fmt.Fprintf(p.out, "%d answers: least %v, mean %v, most %v\n", times.Count, times.MinNs, times.MeanNs, times.MaxNs)
+		fmt.Fprintf(p.out, "%d answers: least %v, mean %v, most %v\n", times.Count, fourDigits(times.MinNs), fourDigits(times.MeanNs), fourDigits(times.MaxNs))
 	}
 	return nil
 }
@@ -118,10 +118,19 @@ func (p *pinging) measure(ctx context.Context, c *client.Client) (*pingTimes, er
 		}
 		times.add(took)
 		if !p.json {
-			fmt.Fprintf(p.out, "answer from %s in %v\n", c.Address(), took)
+			fmt.Fprintf(p.out, "answer from %s in %v\n", c.Address(), fourDigits(took))
 		}
 	}
 	return times, nil
+}
+
+// fourDigits rounds a time to what a person reads of it.
+func fourDigits(took time.Duration) time.Duration {
+	unit := 100 * time.Nanosecond
+	for took/unit >= 10_000 {
+		unit *= 10
+	}
+	return took.Round(unit)
 }
 
 // sleep returns false when ctx ended first.

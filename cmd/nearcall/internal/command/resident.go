@@ -156,9 +156,10 @@ func (p *program) residentStopCommand() *cobra.Command {
 		return failures
 	})
 	cmd.Long = `Tells residents to finish what runs and to leave, and returns when they have said that
-they will. The next run starts another. Of a program that is named and fails it forgets
-the starts that came to nothing, so that the next run tries again. Exit code 1 when a program was named of which
-no resident runs.`
+they will: those of PROGRAM, or all of yours if none is named. The next run starts
+another. If the starts of a program that is named have failed, the command forgets that,
+so that the next run tries again. The exit code is 1 if a program was named that has no
+resident.`
 	return cmd
 }
 
