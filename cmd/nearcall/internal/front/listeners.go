@@ -50,7 +50,7 @@ func (f *Front) openMissing(c *config.Config, given []handoff.Item) (added []*li
 func wayOut(err error) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return "; is another program there?"
+		return "; another program listens there: end it, or, if it is a front with [control], take over from it with --takeover ADDRESS"
 	case errors.Is(err, syscall.EACCES):
 		return "; a port below net.ipv4.ip_unprivileged_port_start (1024) needs CAP_NET_BIND_SERVICE," +
 			" as by AmbientCapabilities= or a socket unit of systemd; a path needs a directory that this user may write to"

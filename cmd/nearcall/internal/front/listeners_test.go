@@ -22,7 +22,7 @@ import (
 func TestWayOut(t *testing.T) {
 	for errno, want := range map[syscall.Errno]string{
 		syscall.EACCES:     "CAP_NET_BIND_SERVICE",
-		syscall.EADDRINUSE: "another program",
+		syscall.EADDRINUSE: "--takeover",
 		syscall.EMFILE:     "LimitNOFILE=",
 	} {
 		if got := wayOut(os.NewSyscallError("bind", errno)); !strings.Contains(got, want) {
