@@ -145,13 +145,14 @@ func result(name string, cmd *exec.Cmd, err error, took time.Duration, output, f
 	return r, nil
 }
 
-// withoutReason takes away what the launcher said itself.
+// withoutReason takes away what the launcher said itself. The log that it names is not in the
+// reason: it is gone when the check has ended, and residents.said has what matters of it.
 func withoutReason(text string) (rest, reason string) {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {
 		if said, is := strings.CutPrefix(line, "nearcall-run: "); is && reason == "" {
 			if _, why, found := strings.Cut(said, " runs plainly: "); found {
-				reason = strings.TrimSpace(why)
+				reason, _, _ = strings.Cut(strings.TrimSpace(why), "; see ")
 				continue
 			}
 		}
