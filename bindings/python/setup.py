@@ -62,8 +62,11 @@ class EggInfo(egg_info):
     def initialize_options(self) -> None:
         super().initialize_options()
         # A source distribution takes its own along, from beside the sources.
+        beside = HERE / "nearcall.egg-info"
         if "sdist" not in sys.argv:
             self.egg_base = outside()
+        elif not beside.exists():
+            atexit.register(shutil.rmtree, beside, ignore_errors=True)
 
 
 class BuildExtension(build_ext):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -60,6 +61,15 @@ def test_source_distribution_builds_by_itself(sdist: Path, tmp_path: Path) -> No
         check=False,
     )
     assert done.stdout.strip() == str(target / "nearcall" / "__init__.py"), done.stderr
+
+
+def test_a_source_distribution_leaves_nothing_beside_the_sources(sdist: Path) -> None:
+    source = sdist.parent.parent / "source"
+    assert not list(source.glob("*.egg-info"))
+
+
+def test_what_is_installed_has_the_licence() -> None:
+    assert "LICENSE" in [file.name for file in importlib.metadata.files("nearcall") or []]
 
 
 def test_nothing_of_libnearcall_is_tracked_twice() -> None:
