@@ -76,20 +76,31 @@ static Py_ssize_t param_named(const core_plan *plan, PyObject *name)
     return plan->param_count;
 }
 
+static void raise_no_parameter(core_state *state, const core_plan *plan, PyObject *name)
+{
+    PyObject *shown = core_shown(state, name);
+    PyObject *comma = PyUnicode_FromString(", ");
+    PyObject *all = comma != NULL ? PyUnicode_Join(comma, plan->keywords) : NULL;
+
+    if (shown != NULL && all != NULL)
+        core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          plan->param_count > 0 ? "%S has no parameter %U; it has %U"
+                                                : "%S has no parameter %U; it has none%U",
+                          name_of(plan), shown, all);
+    Py_XDECREF(all);
+    Py_XDECREF(comma);
+    Py_XDECREF(shown);
+}
+
 /* Puts one keyword argument where its parameter is. */
 static int place_named(core_state *state, const core_plan *plan, PyObject *name, PyObject *value,
                        PyObject **values)
 {
     Py_ssize_t i = param_named(plan, name);
-    PyObject *shown;
 
-    if (i == plan->param_count) {
-        shown = core_shown(state, name);
-        if (shown != NULL)
-            core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                              "there is no parameter %U; help(client.NAME) shows those there are", shown);
-        Py_XDECREF(shown);
-    } else if (values[i] != NULL)
+    if (i == plan->param_count)
+        raise_no_parameter(state, plan, name);
+    else if (values[i] != NULL)
         core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                           "argument %zd (%U) is given twice", i + 1, name);
     else

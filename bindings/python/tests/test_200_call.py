@@ -94,7 +94,7 @@ def test_named_arguments(client: Client) -> None:
 
 
 def test_named_arguments_that_do_not_fit(client: Client) -> None:
-    with pytest.raises(nearcall.InvalidArgument, match="no parameter 'c'"):
+    with pytest.raises(nearcall.InvalidArgument, match="divmod has no parameter 'c'; it has a, b "):
         client.divmod(1, c=2)
     with pytest.raises(nearcall.InvalidArgument, match=r"argument 1 \(a\) is given twice"):
         client.divmod(1, a=2)
