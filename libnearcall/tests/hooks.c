@@ -15,13 +15,14 @@ struct teller {
     nearcall_function *echo;
     uint32_t told;          /* of so many calls */
     nearcall_call_id first; /* of these */
-    bool seen[CHAIN];       /* by the numbers that the calls carry */
+    bool seen[CHAIN + 8];     /* by the numbers that the calls carry */
     uint32_t begun;
     uint32_t limit;
     bool fetches;
     bool nested; /* turns the loop from within the hook */
     bool closes;
     bool forks;
+    bool is_fetched[CHAIN + 8]; /* by number: a busy server may answer a later call first */
 };
 
 static nearcall_client *open_telling(const struct server *server, struct teller *teller)
@@ -128,6 +129,27 @@ static void unfetched_ones_stay(const struct server *server)
     while (turn(client) < 3)
         ;
     CHECK_INT(teller.told, 3);
+    nearcall_close(client);
+}
+
+/* The loop does not sleep over what finished while nobody was told: before there was a hook,
+ * or while there was none for a time. */
+static void a_hook_that_comes_late_is_told(const struct server *server)
+{
+    struct teller teller = {.limit = 0};
+    nearcall_client *client = open_telling(server, &teller);
+    for (int round = 1; round <= 2; round++) {
+        for (int i = 0; i < 3; i++)
+            (void)begin(&teller);
+        while (turn(client) < 3 * round)
+            ;
+        CHECK_INT(nearcall_on_finished(client, on_finished, &teller), NEARCALL_OK);
+        CHECK_INT(nearcall_timeout_ms(client), 0);
+        CHECK_INT(nearcall_process(client), 3 * round);
+        CHECK_INT(teller.told, 3 * round);
+        CHECK(nearcall_timeout_ms(client) != 0);
+        CHECK_INT(nearcall_on_finished(client, NULL, NULL), NEARCALL_OK);
+    }
     nearcall_close(client);
 }
 
@@ -286,6 +308,7 @@ int main(void)
     each_is_told_once(&server, false);
     each_is_told_once(&server, true);
     unfetched_ones_stay(&server);
+    a_hook_that_comes_late_is_told(&server);
     calls_that_are_waited_for_are_not_told(&server);
     a_hook_may_close(&server);
     a_hook_may_fork(&server);

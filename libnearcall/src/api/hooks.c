@@ -10,6 +10,8 @@ NEARCALL_API int nearcall_on_finished(nearcall_client *client,
         return r;
     client->hooks.finished = finished;
     client->hooks.finished_argument = argument;
+    if (finished && client->calls.finished.untold)
+        client->calls.unreported = true; /* what has finished before is news to the hook */
     return nc_leave(client, NEARCALL_OK);
 }
 
