@@ -59,6 +59,20 @@ static nearcall_function *find(nearcall_client *client, const char *name)
     return function;
 }
 
+/* Whether the server is asked or not. */
+static void found_twice(nearcall_client *client)
+{
+    nearcall_function *function = find(client, "echo");
+    nearcall_call_id call;
+    nearcall_reply reply;
+    size_t bytes;
+    const uint8_t *description = nearcall_function_schema(function, &bytes);
+    CHECK_CALL(client, nearcall_find_begin(client, "echo", 4, 5000, &call), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_poll(client, call, &reply), NEARCALL_OK);
+    CHECK(bytes > 0 && reply.bytes == bytes && memcmp(reply.data, description, bytes) == 0);
+    CHECK_INT(reply.codec, NEARCALL_CODEC_MSGPACK);
+}
+
 static nearcall_call_id send_bytes(nearcall_client *client, nearcall_function *function,
                                    size_t bytes, int64_t timeout_ms)
 {
@@ -143,6 +157,7 @@ static void with_the_real_server(void)
         (void)turn(client);
     CHECK_CALL(client, r, NEARCALL_OK);
     nearcall_function *echo = find(client, "echo");
+    found_twice(client);
     calls_of_all_sizes(client, echo);
     few_looks(client, echo);
     for (int tries = 0; !a_deadline_passes(client); tries++)

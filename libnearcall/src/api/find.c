@@ -77,6 +77,24 @@ NEARCALL_API int nearcall_find(nearcall_client *client, const char *name, size_t
     return nc_leave(client, r);
 }
 
+/* Its reply is the description, as if the server had been asked. */
+static int find_known(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call)
+{
+    const struct nc_description *description = call->function->description;
+    if (nc_buffer_append(&call->store, description->data, description->bytes) < 0) {
+        nc_call_free(client, call);
+        return nc_fail_no_memory(client, "a description");
+    }
+    nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
+    call->data = call->store.data;
+    call->data_bytes = description->bytes;
+    call->reply_codec = NEARCALL_CODEC_MSGPACK;
+    nc_call_draw_id(client, call);
+    call->known = true;
+    *ret_call = call->id;
+    return NEARCALL_OK;
+}
+
 static int find_begin(nearcall_client *client, const char *name, size_t name_bytes,
                       int64_t timeout_ms, nearcall_call_id *ret_call)
 {
@@ -91,13 +109,8 @@ static int find_begin(nearcall_client *client, const char *name, size_t name_byt
     struct nc_call *call = new_find(client, function, timeout_ms, &r);
     if (!call)
         return r;
-    if (nc_function_is_described(client, function)) {
-        nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
-        nc_call_draw_id(client, call);
-        call->known = true;
-        *ret_call = call->id;
-        return NEARCALL_OK;
-    }
+    if (nc_function_is_described(client, function))
+        return find_known(client, call, ret_call);
     return nc_begin(client, call, ret_call);
 }
 
