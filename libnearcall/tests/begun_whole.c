@@ -149,6 +149,30 @@ static void another_takes_its_place(void)
     script_end(&script);
 }
 
+/* A request that is exchanged for another takes its place as well. */
+static void one_that_is_exchanged_takes_its_place(void)
+{
+    struct script script;
+    pthread_t striker;
+    nearcall_call_id call;
+    nearcall_reply reply;
+    nearcall_client *client = interrupted(&script, sees_it_given_up, &striker);
+    silence(striker);
+    script_signal(&script);
+    nearcall_client *other = test_open(script.address, 0);
+    CHECK_CALL(other, nearcall_request(other, test_find(client, "f"), NEARCALL_CODEC_RAW), NEARCALL_OK);
+    nearcall_put_raw(other, "other", 5);
+    CHECK_CALL(client, nearcall_request_swap(client, other), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_request_send(client, 20000, &call), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_wait(client, call, &reply), NEARCALL_OK);
+    CHECK(reply.bytes == 5 && memcmp(reply.data, "other", 5) == 0);
+    CHECK_CALL(client, nearcall_request_send(client, 20000, &call), NEARCALL_E_CANCELLED);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    nearcall_close(other);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 static void it_is_the_parents(void)
 {
     struct script script;
@@ -181,6 +205,7 @@ int main(void)
     CHECK(sem_init(&is_read, 0, 0) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
     all_of_it_is_sent();
     another_takes_its_place();
+    one_that_is_exchanged_takes_its_place();
     it_is_the_parents();
     return 0;
 }

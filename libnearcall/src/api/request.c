@@ -185,6 +185,8 @@ static int swap_requests(nearcall_client *client, nearcall_client *other)
 {
     nc_sync_abandon(client); /* it may send from what goes away */
     nc_sync_abandon(other);
+    nc_begin_abandon(client); /* the next one that is sent is the one that came */
+    nc_begin_abandon(other);
     if (nc_request_own(client) < 0 || nc_request_own(other) < 0)
         return nc_fail_no_memory(client, "a request");
     exchange(&client->request, &other->request);
