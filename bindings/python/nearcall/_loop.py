@@ -24,6 +24,7 @@ from nearcall._errors import (
     InvalidArgument,
     NearcallError,
     ResourceExhausted,
+    Unavailable,
     Unimplemented,
 )
 from nearcall._lane import Lane, Why, closed, fail, inherited, moved
@@ -179,7 +180,7 @@ class LoopEngine:
                     # What a server has refused the next call finds anyway.
                     if not is_left and lane.engine.revision(name) != revision:
                         raise
-                    if not await self._has_changed(lane, name, revision, deadline) or not is_left:
+                    if not await self._has_changed(lane, name, revision, deadline, error) or not is_left:
                         raise
             lane = await self._places.keep_or_change(place, lane, deadline)
 
@@ -235,12 +236,16 @@ class LoopEngine:
             lane = await self._places.keep_or_change(place, lane, deadline)
         return lane
 
-    async def _has_changed(self, lane: Lane, name: str, revision: int, deadline: float) -> bool:
+    async def _has_changed(self, lane: Lane, name: str, revision: int, deadline: float, refusal: NearcallError) -> bool:
         lane.look()
         try:
             await self._find(lane, name, deadline)
         except Unimplemented:
             raise
+        except Unavailable:
+            if isinstance(refusal, Aborted):
+                raise  # the server that refused has gone as well: the next one is asked, if an attempt is left
+            return False
         except NearcallError:
             return False  # it remains with what is known: the arguments were refused
         return lane.engine.revision(name) != revision

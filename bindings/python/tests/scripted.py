@@ -187,6 +187,32 @@ class LeavingServer(ScriptedServer):
         send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=ABORTED | NOT_EXECUTED)
 
 
+class TwiceReplacedServer(ScriptedServer):
+    """Refuses the first request, which another has described otherwise, and is gone when it is asked how it
+    describes the function itself. The next one takes what comes."""
+
+    features = DESCRIPTIONS
+
+    def _talk(self, connection: socket.socket) -> None:
+        self._has_refused = False
+        self._instance = next(self._instances)
+        self.description = pack(function([], ["any"], hash=f"{self._instance << 224:064x}"))
+        super()._talk(connection)
+
+    def _answer_resolve(self, connection: socket.socket, call: int, name: bytes) -> None:
+        if self._has_refused:
+            raise EOFError
+        super()._answer_resolve(connection, call, name)
+
+    def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
+        self.requests.append(payload)
+        self._has_refused = len(self.requests) == 1
+        if self._has_refused:
+            send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=ABORTED | NOT_EXECUTED)
+        else:
+            send(connection, REPLY, call, MSGPACK, pack("done"), function_id=1)
+
+
 class ResettingServer(ScriptedServer):
     """Always a newer one in its own place: it takes the connection away under a request, unread, twice, and
     refuses the third, which another has described otherwise."""

@@ -16,7 +16,7 @@ import pytest
 
 import nearcall
 from nearcall.generated import AsyncGenerated, Generated, Origin
-from scripted import ComparingServer, LeavingServer, OldServer, ResettingServer, function, pack
+from scripted import ComparingServer, LeavingServer, OldServer, ResettingServer, TwiceReplacedServer, function, pack
 from support import Generations, Server, begun_again
 
 CALLS_FOR_MEMORY = 64
@@ -203,6 +203,15 @@ def test_attempts_are_the_librarys_sendings_too(folder: Path, kind: type, attemp
         assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
         # On a loop a call that finds its connection gone is not sent, which uses one more.
         assert len(server.requests) == attempts or (kind is nearcall.AsyncClient and len(server.requests) < attempts)
+
+
+@pytest.mark.parametrize("kind", [nearcall.Client, nearcall.AsyncClient])
+def test_server_that_refused_has_gone_too(folder: Path, kind: type) -> None:
+    with TwiceReplacedServer(folder / "twice.sock", b"") as server:
+        go = kind(server.address, timeout=20)
+        assert (asyncio.run(go.call("f")) if kind is nearcall.AsyncClient else go.call("f")) == "done"
+        go.close()
+        assert len(server.requests) == 2
 
 
 def once(call: Call, name: str, *args: Any, **named: Any) -> Any:
