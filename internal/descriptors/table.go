@@ -101,6 +101,8 @@ func (t *Table) TakeFile(number int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Who has the file closes it by itself, and it may be a socket.
+	rights.Disarm(descriptor)
 	file, err := rights.NewFile(descriptor, "received")
 	if err != nil {
 		return nil, fmt.Errorf("the file cannot be used: %w", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/rights"
+	"github.com/nearcall/nearcall/internal/rights/rightstest"
 )
 
 // What the kernel may have to ask others about is not registered with the runtime's poller; what can
@@ -41,6 +42,28 @@ func TestNewFileRegistersWhatAnswersAtOnce(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Who takes a file closes it when that suits the program, which then does not wait for what the
+// sender has left unsent.
+func TestTakenFilesDoNotLinger(t *testing.T) {
+	trap, err := rightstest.NewTrapper(t).Make()
+	must(t, err)
+	var table descriptors.Table
+	table.Put([]int{trap})
+	file, err := table.TakeFile(0)
+	must(t, err)
+	table.Release()
+	raw, err := file.SyscallConn()
+	must(t, err)
+	var linger *unix.Linger
+	must(t, raw.Control(func(fd uintptr) { linger, err = unix.GetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER) }))
+	must(t, err)
+	if linger.Onoff != 0 {
+		t.Errorf("the socket lingers for %d seconds", linger.Linger)
+		_ = raw.Control(func(fd uintptr) { rights.Disarm(int(fd)) })
+	}
+	must(t, file.Close())
 }
 
 // It is the same file still, also where its number is another.
