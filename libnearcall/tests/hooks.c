@@ -22,7 +22,6 @@ struct teller {
     bool nested; /* turns the loop from within the hook */
     bool closes;
     bool forks;
-    bool is_fetched[CHAIN + 8]; /* by number: a busy server may answer a later call first */
 };
 
 static nearcall_client *open_telling(const struct server *server, struct teller *teller)
