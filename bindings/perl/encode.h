@@ -99,7 +99,8 @@ void ncp_settle(pTHX_ const ncp_encoder *e);
 /* ---- What is walked, and who owns it (encode_own.c) ---- */
 
 /* Called before every run of user code: from then on all that the encoder still needs
- * is its own. */
+ * is its own. That asks values with magic, whose code may drop or change the very value that
+ * is being written: who calls this has taken what it needs of that before. */
 void ncp_own(pTHX_ ncp_encoder *e);
 
 /* Before a value is copied: throws where all that was fits no frame. */

@@ -145,14 +145,13 @@ static void read_keys(pTHX_ ncp_encoder *e, ncp_node *node, SV **values)
  * change them. */
 static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
 {
-    SV *object, **values;
+    SV *object = sv_2mortal(newRV_inc(SvRV(value))), **values;
     HV *hash;
 
     e->quiet_runs++;
     ncp_own(aTHX_ e);
     node->is_object = true;
-    object = newRV_inc(SvRV(value));
-    av_push(e->owned, object);
+    ncp_hold(aTHX_ e, object);
     hash = SvTYPE(SvRV(object)) == SVt_PVHV ? (HV *)SvRV(object) : NULL;
     values = ncp_new_values(aTHX_ e, node->structure->fields_count);
     if (hash && ncp_is_tied(hash)) {
@@ -193,6 +192,7 @@ static void begin_struct(pTHX_ ncp_encoder *e, ncp_node *node, const ncp_type *t
     if (!hash)
         ncp_refuse(aTHX_ e, type, value);
     if (UNLIKELY(ncp_is_tied(hash))) {
+        (void)sv_2mortal(SvREFCNT_inc_simple_NN((SV *)hash));
         ncp_own(aTHX_ e);
         node->values = ncp_new_values(aTHX_ e, node->structure->fields_count);
         ncp_tied_fields(aTHX_ e, node, node->values, hash);

@@ -52,24 +52,24 @@ static bool has_fetch(SV *container)
 }
 
 /* What user code unties goes on being asked. NULL for magic that is perl's own. */
-static SV *hold_object(pTHX_ ncp_encoder *e, SV *container)
+static SV *hold_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *container)
 {
     const MAGIC *magic = mg_find(container, PERL_MAGIC_tied);
-    SV *object;
+    SV *object = magic ? SvTIED_obj(container, magic) : NULL;
 
+    node->magical = has_fetch(container) ? NULL : container;
+    (void)sv_2mortal(SvREFCNT_inc_simple_NN(container));
+    (void)sv_2mortal(SvREFCNT_inc(object));
     ncp_own(aTHX_ e);
     ncp_hold(aTHX_ e, container);
-    if (!magic)
-        return NULL;
-    object = SvTIED_obj(container, magic);
-    ncp_hold(aTHX_ e, object);
+    if (object)
+        ncp_hold(aTHX_ e, object);
     return object;
 }
 
 void ncp_tied_list(pTHX_ ncp_encoder *e, ncp_node *node, AV *array)
 {
-    node->tied = hold_object(aTHX_ e, (SV *)array);
-    node->magical = has_fetch((SV *)array) ? NULL : (SV *)array;
+    node->tied = hold_object(aTHX_ e, node, (SV *)array);
     node->count = av_len(array) + 1;
     ncp_user_code_ran(aTHX_ e);
 }
@@ -99,7 +99,7 @@ static bool walk_next(pTHX_ ncp_encoder *e, tied_walk *walk)
 
 void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
 {
-    tied_walk walk = { .object = hold_object(aTHX_ e, (SV *)hash) };
+    tied_walk walk = { .object = hold_object(aTHX_ e, node, (SV *)hash) };
     AV *list = newAV();
 
     av_push(e->owned, (SV *)list);
@@ -110,17 +110,15 @@ void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
     node->values = AvARRAY(list);
     node->count = AvFILLp(list) + 1;
     node->tied = walk.object;
-    node->magical = has_fetch((SV *)hash) ? NULL : (SV *)hash;
     node->is_owned = true;
 }
 
 void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, SV **values, HV *hash)
 {
     const ncp_struct *structure = node->structure;
-    tied_walk walk = { .object = hold_object(aTHX_ e, (SV *)hash) };
+    tied_walk walk = { .object = hold_object(aTHX_ e, node, (SV *)hash) };
 
     node->tied = walk.object;
-    node->magical = has_fetch((SV *)hash) ? NULL : (SV *)hash;
     while (walk_next(aTHX_ e, &walk)) {
         U32 place = ncp_field_place(aTHX_ structure, walk.name);
         if (place == structure->fields_count && !ncp_is_private(node, walk.name))

@@ -159,14 +159,15 @@ SV *ncp_fetched_magical(pTHX_ ncp_encoder *e, SV *value)
  * what is tied or overloaded: it cannot leave by last, next or goto. */
 SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *argument)
 {
-    SV *result;
+    SV *result, *invocant = sv_mortalcopy(object);
     dSP;
 
     ncp_own(aTHX_ e);
+    SPAGAIN;
     ENTER; /* perl keeps what it saved for a call to the end of the scope */
     PUSHSTACKi(PERLSI_MAGIC);
     PUSHMARK(SP);
-    XPUSHs(sv_mortalcopy(object));
+    XPUSHs(invocant);
     if (argument)
         XPUSHs(ncp_mortal_copy(aTHX_ argument));
     PUTBACK;
@@ -257,8 +258,8 @@ bool ncp_cannot_be(pTHX_ ncp_encoder *e, SV *object, int conversion)
     bool has_code = fallback && ncp_has_code(fallback), cannot;
 
     if (UNLIKELY(has_code)) {
-        ncp_own(aTHX_ e);
         keep(aTHX_ (SV *)stash);
+        ncp_own(aTHX_ e);
     }
     cannot = has_no_conversion(aTHX_ stash, conversion);
     PL_curcop = (COP *)former;
@@ -271,14 +272,13 @@ bool ncp_cannot_be(pTHX_ ncp_encoder *e, SV *object, int conversion)
  * give another that overloads as well, for ever. */
 static SV *overloaded(pTHX_ ncp_encoder *e, SV *object, int conversion, U32 step)
 {
-    SV *made;
+    SV *made, *own = sv_2mortal(newRV_inc(SvRV(object)));
 
     if (step == NC_NESTING_DEPTH_MAX)
         ncp_refuse_because(aTHX_ e, "its overloading gave an object that overloads as well, "
                            STRINGIFY(NC_NESTING_DEPTH_MAX) " times in a row, which is the end");
     ncp_own(aTHX_ e);
-    keep(aTHX_ SvRV(object));
-    made = AMG_CALLunary(object, conversion);
+    made = AMG_CALLunary(own, conversion);
     if (made) {
         keep(aTHX_ made);
         made = ncp_asked(aTHX_ made);
@@ -297,7 +297,7 @@ SV *ncp_unwrap(pTHX_ ncp_encoder *e, SV *value)
         ncp_spend(aTHX_ e, SvPOK(value) ? SvCUR(value) : 0);
         return value;
     }
-    if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ e, value, string_amg))
+    if (!SvAMAGIC(value) || ncp_cannot_be(aTHX_ e, value, string_amg) || !SvROK(value))
         return ncp_as_data(aTHX_ e, value);
     text = overloaded(aTHX_ e, value, string_amg, 0);
     if (!text)

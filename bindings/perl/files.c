@@ -21,8 +21,8 @@ static int descriptor_of_io(pTHX_ ncp_encoder *e, IO *io)
 {
     if (!IoIFP(io) && !IoOFP(io))
         return -1;
-    ncp_own(aTHX_ e);
     (void)sv_2mortal(SvREFCNT_inc_simple_NN((SV *)io));
+    ncp_own(aTHX_ e);
     if (IoOFP(io))
         PerlIO_flush(IoOFP(io));
     if (IoIFP(io) && IoIFP(io) != IoOFP(io))

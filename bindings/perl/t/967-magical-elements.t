@@ -97,4 +97,28 @@ subtest 'of hashes and structs' => sub {
     is( shown( $go->identity( \@outer ) ), '[T in] outer', 'a list around' );
 };
 
+# What comes first is walked, or its code run, after the tied value behind it was asked: that changes the variable.
+subtest 'a value that the code of another changes before its own runs' => sub {
+    { package Given::Data; sub TO_JSON { return 'data' } }
+    my %first = (
+        'a tied array' => [ sub { Hostile::tied_list( size => sub { 2 }, fetch => sub { "e$_[0]" } ) }, '[e0 e1]' ],
+        'a tied hash' => [ sub { Hostile::tied_hash( next => sub { defined $_[0] ? undef : 'key' }, fetch => sub { 'value' } ) }, '[key value]' ],
+        'text'      => [ sub { text( sub { 'text' } ) }, 'text' ],
+        'an object' => [ sub { bless [], 'Given::Data' }, 'data' ],
+    );
+    for my $what ( sort keys %first ) {
+        my ( $make, $expected ) = @{ $first{$what} };
+        my $list = [ $make->(), undef, 'end' ];
+        tied_value( $list->[1], sub { $_ = 'changed' for $list->[0]; litter(); 'asked' } );
+        my $said = eval { $go->identity($list) } // [$@];
+        is( shown( [ map { ref eq 'HASH' ? [%$_] : $_ } @$said ] ), "$expected asked end", $what );
+    }
+    my $person = { tags => list_of( sub { [ 'a', 'b' ] } ), name => 'Ada', age => undef };
+    tied_value( $person->{age}, sub { $_ = ['changed'] for $person->{tags}; litter(); 7 } );
+    is( $go->greet($person), 'Hello, Ada, 7 [a,b]', 'a field' );
+    my $naps = [ bless( { Length => 1 }, 'Given::Nap' ), undef ];
+    tied_value( $naps->[1], sub { $_ = 'changed' for $naps->[0]; litter(); { Length => 2 } } );
+    is( eval { $go->naps($naps) } // $@, '[{1s} {2s}]', 'an object that is a struct' );
+};
+
 done_testing;
