@@ -64,6 +64,27 @@ static void a_connection_with_all_that_belongs_to_it(uint32_t flags)
     close_both(&ends);
 }
 
+/* Its giver may have it linger, or somebody who gave it to the giver; who accepts it closes it alone. */
+static void it_does_not_linger(void)
+{
+    struct ends ends = connect_both(0, 0);
+    struct giving giving = {0};
+    struct linger linger = {1, TEST_LINGER_S};
+    socklen_t bytes = sizeof(linger);
+    nearcall_handoff_item item;
+    int client, served;
+    tcp_pair(&client, &served);
+    CHECK(setsockopt(served, SOL_SOCKET, SO_LINGER, &linger, bytes) == 0);
+    giving_start(&giving, ends.giver, served, PATIENCE_MS);
+    CHECK_HANDOFF(ends.taker, nearcall_handoff_accept(ends.taker, PATIENCE_MS, &item), NEARCALL_OK);
+    CHECK_HANDOFF(ends.giver, giving_end(&giving), NEARCALL_OK);
+    CHECK(getsockopt(item.fd, SOL_SOCKET, SO_LINGER, &linger, &bytes) == 0);
+    CHECK_INT(linger.l_onoff, 0);
+    close(item.fd);
+    close(client);
+    close_both(&ends);
+}
+
 static void the_giver_keeps_what_is_refused(void)
 {
     struct ends ends = connect_both(0, 0);
@@ -423,6 +444,7 @@ int main(void)
     a_connection_with_all_that_belongs_to_it(0);
     int descriptors = test_open_descriptors();
     a_connection_with_all_that_belongs_to_it(NEARCALL_HANDOFF_NONBLOCKING);
+    it_does_not_linger();
     the_giver_keeps_what_is_refused();
     a_listener_that_is_refused_is_left_as_it_is();
     the_giver_takes_back_what_is_late(true);

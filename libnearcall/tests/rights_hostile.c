@@ -208,6 +208,27 @@ static void is_not_held_up(const struct attack *plan)
     close(peer);
 }
 
+/* A program closes what it takes when that suits it. */
+static void what_is_taken_does_not_linger(void)
+{
+    static const struct attack plan = {"taken", false, NOT_NESTED, 1, NC_FEATURE_DESCRIPTORS, false};
+    struct script script;
+    struct linger linger;
+    socklen_t bytes = sizeof(linger);
+    nearcall_reply reply;
+    script_start(&script, attack, (void *)(uintptr_t)&plan);
+    nearcall_client *client = test_open(script.address, 0);
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_OK);
+    int fd = nearcall_take_file(client, 0);
+    CHECK(fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &bytes) == 0);
+    nc_rights_close(fd);
+    CHECK_INT(linger.l_onoff, 0);
+    nearcall_close(client);
+    script_signal(&script);
+    script_end(&script);
+    close(peer);
+}
+
 /* Whoever goes on sending, without descriptors as well, is stopped first: nobody empties a
  * queue, or the queue of a socket in it, while it is filled. */
 static void stops_the_sender(bool is_nested)
@@ -268,6 +289,7 @@ int main(void)
             kernel_is_old = old;
             is_not_held_up(&attacks[i]);
         }
+    what_is_taken_does_not_linger();
     for (int i = 0; i < 4; i++) {
         kernel_is_old = i / 2;
         stops_the_sender(i % 2);

@@ -1,4 +1,5 @@
 /* The files of the reply that the user reads. */
+#include "base/rights.h"
 #include "handle/handle.h"
 #include "transport/files.h"
 
@@ -8,6 +9,7 @@ static int take_file(struct nc_files *files, int64_t number)
         return NEARCALL_E_INVALID_ARGUMENT;
     int fd = files->fds[number];
     files->fds[number] = -1;
+    nc_rights_disarm(fd);
     return fd;
 }
 

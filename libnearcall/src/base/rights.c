@@ -154,7 +154,7 @@ static void drain(int socket, struct budget *budget)
 
 /* Also those who share the socket linger no more. Ending it at once (a time of zero) makes
  * nobody wait. */
-static void stop_lingering(int socket)
+void nc_rights_disarm(int socket)
 {
     struct linger linger;
     socklen_t bytes = sizeof(linger);
@@ -170,7 +170,7 @@ static void close_nested(int fd, struct budget *budget)
     int domain;
     socklen_t bytes = sizeof(domain);
     if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0) {
-        stop_lingering(fd);
+        nc_rights_disarm(fd);
         if (domain == AF_UNIX && budget->levels > 0 && budget->steps > 0)
             drain(fd, budget);
     }
@@ -189,7 +189,7 @@ void nc_rights_close_received(int fd, pid_t received_by)
     if (fd < 0)
         return;
     if (received_by == getpid())
-        stop_lingering(fd);
+        nc_rights_disarm(fd);
     close(fd);
 }
 

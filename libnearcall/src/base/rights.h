@@ -39,6 +39,10 @@ void nc_rights_allow(int socket);
  * listener that it comes from, takes the room of descriptors, or is one that nobody closes. */
 void nc_rights_alone(int socket);
 
+/* Before one is handed to the program, which closes it by itself: a socket lingers no more. A
+ * linger time of zero, which resets, stays. */
+void nc_rights_disarm(int fd);
+
 /* Closes one that a peer sent against the rules; -1: none came. What waits in its own queue
  * is taken out and closed as well. A linger time of zero, which resets, stays. */
 void nc_rights_close(int fd);

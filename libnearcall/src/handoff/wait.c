@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/rights.h"
 #include "handoff/handoff.h"
 
 #define EVENTS_MAX 32
@@ -251,6 +252,7 @@ static void hand_out(nearcall_handoff *handoff, struct nc_handoff_arrival *arriv
     const struct nc_handoff_text *parts = arrival->parts;
     int fd = arrival->fd;
     arrival->fd = -1;
+    nc_rights_disarm(fd);
     nc_handoff_arrival_free(accepted->arrival);
     accepted->arrival = arrival;
     copy_text(accepted->name, sizeof(accepted->name), &parts[NC_HANDOFF_NAME]);
