@@ -280,6 +280,12 @@ func (o *output) putLocked(header *wire.Header, payload []byte) bool {
 		o.tellSleeperLocked()
 		return false
 	}
+	return o.putInMemoryLocked(header, payload)
+}
+
+// putInMemoryLocked puts a frame into the ring, which is there. It reports whether there
+// was room.
+func (o *output) putInMemoryLocked(header *wire.Header, payload []byte) bool {
 	if !o.memory.Put(header, payload, nil) {
 		return false
 	}
