@@ -179,6 +179,14 @@ static void a_hook_may_close(const struct server *server)
     CHECK_INT(teller.told, 1);
 }
 
+/* Another program takes the child's place: what it has open here is the parent's to close. */
+static void leave(bool passed)
+{
+    if (passed)
+        execl("/bin/true", "true", (char *)NULL);
+    _exit(1);
+}
+
 static void a_hook_may_fork(const struct server *server)
 {
     struct teller teller = {.limit = 2, .fetches = true, .forks = true};
@@ -190,7 +198,7 @@ static void a_hook_may_fork(const struct server *server)
     while (teller.told < 2 && getpid() == parent)
         CHECK(turn(client) >= 0);
     if (getpid() != parent)
-        _exit(teller.told == 1 || teller.told == 2 ? 0 : 1);
+        leave(teller.told == 1 || teller.told == 2);
     nearcall_close(client);
 }
 
