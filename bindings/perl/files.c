@@ -19,6 +19,9 @@ static IO *io_of(pTHX_ SV *value)
  * finds the file where the program is with it. Layers may run user code. */
 static int descriptor_of_io(pTHX_ ncp_encoder *e, IO *io)
 {
+    PerlIO *file;
+    int fd;
+
     if (!IoIFP(io) && !IoOFP(io))
         return -1;
     (void)sv_2mortal(SvREFCNT_inc_simple_NN((SV *)io));
@@ -27,8 +30,10 @@ static int descriptor_of_io(pTHX_ ncp_encoder *e, IO *io)
         PerlIO_flush(IoOFP(io));
     if (IoIFP(io) && IoIFP(io) != IoOFP(io))
         PerlIO_flush(IoIFP(io));
+    file = IoIFP(io) ? IoIFP(io) : IoOFP(io);
+    fd = file ? PerlIO_fileno(file) : -1;
     ncp_user_code_ran(aTHX_ e);
-    return IoIFP(io) ? PerlIO_fileno(IoIFP(io)) : IoOFP(io) ? PerlIO_fileno(IoOFP(io)) : -1;
+    return fd;
 }
 
 static int descriptor_of_object(pTHX_ ncp_encoder *e, SV *object)

@@ -5,7 +5,7 @@ use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
 use TestServer;
-use TestTools qw(error_of);
+use TestTools qw(error_of in_child);
 
 use Fcntl qw(F_GETFD FD_CLOEXEC O_NONBLOCK F_GETFL F_SETFL SEEK_SET);
 use File::Temp ();
@@ -64,14 +64,26 @@ subtest 'buffers' => sub {
     is( do { local $/; readline $reader }, 'before, and after', 'what was printed is there first' );
 };
 
-# A layer that runs code when a file is opened with it.
+# A layer that runs code when a file is opened with it, or asked for its descriptor.
 {
     package PerlIO::via::Hostile;
-    our $does = sub { };
+    our ( $does, $says ) = ( sub { }, sub { 0 } );
     sub PUSHED { my ($class) = @_; $does->(); return bless {}, $class }
     sub FILL { my ( undef, $below ) = @_; return scalar readline $below }
+    sub FILENO { return $says->() }
     $INC{'PerlIO/via/Hostile.pm'} = __FILE__;
 }
+
+subtest 'layers of the program are code of arguments' => sub {
+    is( in_child {
+        alarm 60;
+        my $own = Nearcall->new( $server->address, timeout => 30 );
+        open my $handle, '<:via(Hostile)', $0 or die $!;
+        local $PerlIO::via::Hostile::says = sub { $own->close; 0 };
+        return error_of { $own->call( file_bundle => { name => 'a', file => $handle } ) }->message;
+    }, 'argument 1 (bundle), "file": its own code used the handle that it is an argument for; compute the value before the call',
+        'one that closes the handle' );
+};
 
 subtest 'layers of the program are not those of what comes' => sub {
     use open IO => ':via(Hostile)';
