@@ -25,6 +25,7 @@ typedef struct ncp_node {
     HE *next;       /* of a hash that is not owned: what comes next */
     STRLEN bucket;  /* in which that lies */
     SV *value;      /* of a hash that is not owned: that is being written */
+    SSize_t copies; /* that were made of what is in it */
     const ncp_struct *structure; /* of a struct */
     bool is_object;              /* from which the struct is read */
     bool is_owned;
@@ -43,6 +44,7 @@ typedef struct ncp_encoder {
     size_t copied_bytes;    /* of values that were copied, but for arguments */
     bool is_interrupted;    /* by a signal, which is no reason to refuse what is not copied */
     size_t work_left;       /* until the time is looked at: ncp_spend() */
+    SSize_t copies;         /* that are to be given back, of the containers around */
 } ncp_encoder;
 
 /* ---- Refusing (encoder.c) ---- */
@@ -90,8 +92,18 @@ static inline void ncp_pause(pTHX_ ncp_encoder *e)
         ncp_run_handlers(aTHX_ e);
 }
 
-/* Throws when the time that encoding may take is over. */
+/* Throws when the time that encoding may take is over. Giving copies back is a part of that. */
 void ncp_check_time(pTHX_ const ncp_encoder *e);
+
+/* Throws when giving back so many more copies would take too long. */
+void ncp_foresee_copies(pTHX_ ncp_encoder *e, SSize_t count);
+
+/* The copies that were made since there were so many are of a node that is not entered yet. */
+static inline void ncp_assign_copies(ncp_encoder *e, ncp_node *node, SSize_t former)
+{
+    node->copies += e->copies - former;
+    e->copies = former;
+}
 
 /* Takes from the call's timeout what encoding took. */
 void ncp_settle(pTHX_ const ncp_encoder *e);

@@ -2,6 +2,9 @@
  * ways, or what a tied hash gives twice. The server would keep one of both, by chance. */
 #include "encode.h"
 
+/* A key that was seen is given back as so many copies of scalars are. */
+#define COPIES_OF_KEY 2
+
 /* As perl prints it; without a look at how many digits fit, as others are refused anyway. */
 static bool is_printed_whole(const char *text, I32 bytes)
 {
@@ -83,15 +86,22 @@ void ncp_require_distinct(pTHX_ ncp_encoder *e, const ncp_type *key_type, ncp_no
 {
     ncp_node walk = *node;
     HV *seen = (HV *)sv_2mortal((SV *)newHV());
+    SSize_t copies = 0, keys = node->is_owned ? node->count / 2 : (SSize_t)HvUSEDKEYS(node->hash);
     SV *ignored;
 
+    ncp_foresee_copies(aTHX_ e, COPIES_OF_KEY * keys);
     while (ncp_hash_next(aTHX_ e, &walk, &ignored)) {
+        copies += COPIES_OF_KEY;
+        e->copies += COPIES_OF_KEY;
         ncp_spend(aTHX_ e, SvCUR(walk.name));
         note_key(aTHX_ e, key_type, walk.name, seen);
         if (UNLIKELY(PL_sig_pending) && run_handlers(aTHX_ e, node)) {
             walk = *node;
             hv_clear(seen);
+            e->copies -= copies;
+            copies = 0;
         }
     }
     hv_undef(seen);
+    e->copies -= copies;
 }

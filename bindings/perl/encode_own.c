@@ -20,6 +20,7 @@ void ncp_count_copy(pTHX_ ncp_encoder *e, const SV *value)
 
 SV *ncp_own_copy(pTHX_ ncp_encoder *e, SV *value)
 {
+    e->copies++;
     if (UNLIKELY(!ncp_fits_copied(&e->copied_bytes, value))) {
         if (!e->is_interrupted)
             ncp_throw_too_large(aTHX_ e->call);
@@ -48,6 +49,7 @@ static void own_list(pTHX_ ncp_encoder *e, ncp_node *node)
         return;
     if (node->index < node->count && node->values[node->index])
         ncp_hold(aTHX_ e, node->values[node->index]);
+    ncp_foresee_copies(aTHX_ e, node->count - node->index);
     values = ncp_new_values(aTHX_ e, node->count);
     for (i = node->index + 1; i < node->count; i++) {
         ncp_spend(aTHX_ e, 1);
@@ -96,8 +98,10 @@ static void own_hash(pTHX_ ncp_encoder *e, ncp_node *node)
         ncp_hold(aTHX_ e, node->value);
     }
     node->count = 2 * hash_left(aTHX_ e, node);
+    ncp_foresee_copies(aTHX_ e, node->count);
     node->values = ncp_new_values(aTHX_ e, node->count);
     for (values = node->values; node->next; ncp_hash_skip(aTHX_ e, node)) {
+        e->copies++;
         *values++ = newSVhek(HeKEY_hek(node->next));
         *values++ = ncp_own_copy(aTHX_ e, HeVAL(node->next));
     }
@@ -156,6 +160,8 @@ void ncp_ask_from(pTHX_ ncp_encoder *e, ncp_node *node, SSize_t place)
 
 static void own_node(pTHX_ ncp_encoder *e, ncp_node *node)
 {
+    SSize_t former = e->copies;
+
     if (node->structure)
         own_struct(aTHX_ e, node);
     else if (node->hash)
@@ -163,6 +169,7 @@ static void own_node(pTHX_ ncp_encoder *e, ncp_node *node)
     else
         own_list(aTHX_ e, node);
     node->is_owned = true;
+    node->copies += e->copies - former;
 }
 
 static void end_encoding(pTHX_ void *handle)
@@ -300,11 +307,13 @@ void ncp_enter(pTHX_ ncp_encoder *e, ncp_node *node)
     ncp_check_room(aTHX_ e);
     node->parent = e->node;
     e->node = node;
+    e->copies += node->copies;
 }
 
 void ncp_leave(ncp_encoder *e, const ncp_node *node)
 {
     e->node = node->parent;
+    e->copies -= node->copies;
 }
 
 void ncp_require_room(pTHX_ const ncp_encoder *e, size_t values)

@@ -146,10 +146,12 @@ static void read_keys(pTHX_ ncp_encoder *e, ncp_node *node, SV **values)
 static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
 {
     SV *object = sv_2mortal(newRV_inc(SvRV(value))), **values;
+    SSize_t copies;
     HV *hash;
 
     e->quiet_runs++;
     ncp_own(aTHX_ e);
+    copies = e->copies;
     node->is_object = true;
     ncp_hold(aTHX_ e, object);
     hash = SvTYPE(SvRV(object)) == SVt_PVHV ? (HV *)SvRV(object) : NULL;
@@ -175,6 +177,7 @@ static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
     node->index = 0;
     node->values = values;
     node->is_owned = true;
+    ncp_assign_copies(e, node, copies);
 }
 
 /* ---- Writing ---- */
@@ -184,6 +187,7 @@ static void begin_struct(pTHX_ ncp_encoder *e, ncp_node *node, const ncp_type *t
 {
     SV *data = ncp_as_data(aTHX_ e, value);
     HV *hash = (HV *)ncp_dereference(aTHX_ e, data, to_hv_amg, SVt_PVHV);
+    SSize_t copies;
 
     if (SvROK(data) && SvOBJECT(SvRV(data)) && (!hash || hash == (HV *)SvRV(data))) {
         begin_object(aTHX_ e, node, data);
@@ -194,9 +198,11 @@ static void begin_struct(pTHX_ ncp_encoder *e, ncp_node *node, const ncp_type *t
     if (UNLIKELY(ncp_is_tied(hash))) {
         (void)sv_2mortal(SvREFCNT_inc_simple_NN((SV *)hash));
         ncp_own(aTHX_ e);
+        copies = e->copies;
         node->values = ncp_new_values(aTHX_ e, node->structure->fields_count);
         ncp_tied_fields(aTHX_ e, node, node->values, hash);
         node->is_owned = true;
+        ncp_assign_copies(e, node, copies);
         return;
     }
     node->hash = hash;

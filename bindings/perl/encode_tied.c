@@ -100,10 +100,12 @@ static bool walk_next(pTHX_ ncp_encoder *e, tied_walk *walk)
 void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
 {
     tied_walk walk = { .object = hold_object(aTHX_ e, node, (SV *)hash) };
+    SSize_t copies = e->copies;
     AV *list = newAV();
 
     av_push(e->owned, (SV *)list);
     while (walk_next(aTHX_ e, &walk)) {
+        e->copies++;
         av_push(list, newSVsv(walk.name));
         av_push(list, NULL);
     }
@@ -111,6 +113,7 @@ void ncp_tied_pairs(pTHX_ ncp_encoder *e, ncp_node *node, HV *hash)
     node->count = AvFILLp(list) + 1;
     node->tied = walk.object;
     node->is_owned = true;
+    ncp_assign_copies(e, node, copies);
 }
 
 void ncp_tied_fields(pTHX_ ncp_encoder *e, ncp_node *node, SV **values, HV *hash)

@@ -8,7 +8,7 @@ use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
 use TestServer;
-use TestTools qw(error_of in_child rss_kib timed);
+use TestTools qw(error_of in_child peak_kib rss_kib timed);
 use Hostile qw(text truth list_of hash_of tied_value tied_hash litter);
 
 use Hash::Util ();
@@ -78,6 +78,20 @@ subtest 'the deadline' => sub {
             return name_of { $costs{$what}->($quick) };
         }, 'DEADLINE_EXCEEDED not executed', $what );
     }
+};
+
+# By the most memory that the process has had at once.
+subtest 'what cannot be given back in time is not copied' => sub {
+    is( outcome {
+        my @list = ( text( sub { die "asked\n" } ), (1) x 4_000_000 );
+        open my $peak, '>', '/proc/self/clear_refs' or die "/proc/self/clear_refs: $!";
+        print {$peak} '5';
+        close $peak or die "/proc/self/clear_refs: $!";
+        my $before = peak_kib();
+        my $said = name_of { $go->with( timeout => 0.1 )->identity( \@list ) };
+        my $more = peak_kib() - $before;
+        return $more < 10_000 ? $said : "$said, and took $more KiB";
+    }, 'DEADLINE_EXCEEDED not executed', 'a list' );
 };
 
 subtest 'what refusing takes, where the server has been replaced by one that says nothing' => sub {

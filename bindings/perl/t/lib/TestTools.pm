@@ -10,7 +10,7 @@ use POSIX ();
 use Test::More ();
 use Time::HiRes qw(time sleep);
 
-our @EXPORT_OK = qw(error_of descriptors sockets rss_kib wait_until in_child timed stops is_bounded leads signal_when_asleep);
+our @EXPORT_OK = qw(error_of descriptors sockets peak_kib rss_kib wait_until in_child timed stops is_bounded leads signal_when_asleep);
 
 # The exception that a block throws; fails the test when there is none.
 sub error_of(&) {
@@ -35,9 +35,13 @@ sub sockets {
     return join ' ', sort grep { defined && /\Asocket:/ } map { readlink } glob '/proc/self/fd/*';
 }
 
-sub rss_kib {
+sub rss_kib  { return _kib('VmRSS') }
+sub peak_kib { return _kib('VmHWM') }
+
+sub _kib {
+    my ($what) = @_;
     open my $status, '<', '/proc/self/status' or die "/proc/self/status: $!";
-    my ($kib) = map { /\AVmRSS:\s+([0-9]+)/ } readline $status;
+    my ($kib) = map { /\A$what:\s+([0-9]+)/ } readline $status;
     return $kib;
 }
 
