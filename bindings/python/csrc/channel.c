@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/* An object whose code sends the object again does so for ever. */
+#define NESTED_MAX 50
+
 static char *copy_text(const char *text)
 {
     size_t bytes = strlen(text) + 1;
@@ -172,38 +175,74 @@ int core_pool_check_open(core_pool *pool)
     return pool->closed ? refuse_closed(pool) : 0;
 }
 
-static core_channel *mark_busy(core_channel *channel, unsigned long thread)
+/* Making an object of the frame may run a finalizer: then the channel is taken already. */
+static core_channel *mark_busy(core_channel *channel, unsigned long thread, int is_within)
 {
     channel->busy = 1;
     channel->holder = thread;
     if (channel->calls_in_flight == 0)
         channel->owner = thread;
+    channel->frame = is_within ? PyEval_GetFrame() : NULL;
     return channel;
+}
+
+/* How many calls this one is within. Frames tell that from calls of other greenlets, which wait beside this one in
+ * the same thread. A frame outlives the calls that it makes, so no other has its address. -1: exception set. */
+static Py_ssize_t count_around(const core_pool *pool)
+{
+    PyObject *frame = Py_XNewRef((PyObject *)PyEval_GetFrame()), *outer;
+    Py_ssize_t i, around = 0;
+
+    while (frame != NULL && frame != Py_None) {
+        for (i = 0; i < pool->channel_count; i++)
+            around += pool->channels[i]->busy && pool->channels[i]->frame == frame;
+        outer = PyObject_GetAttrString(frame, "f_back");
+        Py_DECREF(frame);
+        frame = outer;
+    }
+    Py_XDECREF(frame);
+    return PyErr_Occurred() ? -1 : around;
+}
+
+/* For a call that needs a further channel, as code that calls again and again within itself always does. */
+static int check_nesting(core_pool *pool, Py_ssize_t busy)
+{
+    Py_ssize_t around = busy < NESTED_MAX ? 0 : count_around(pool);
+
+    if (around < 0)
+        return -1;
+    if (around < NESTED_MAX)
+        return core_pool_check_open(pool); /* making objects of frames may have run a finalizer */
+    core_raise_format(pool->state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                      "this call is within %d others by the same client: code of arguments, or of handlers, calls "
+                      "again and again within itself; compute the value before the call", NESTED_MAX);
+    return -1;
 }
 
 core_channel *core_channel_take(core_pool *pool, int pipelining)
 {
     unsigned long me = PyThread_get_thread_ident();
     core_channel *idle = NULL;
-    Py_ssize_t i;
+    Py_ssize_t i, busy = 0; /* with this thread */
 
     if (core_pool_check_open(pool) < 0)
         return NULL;
     for (i = 0; i < pool->channel_count; i++) {
         core_channel *channel = pool->channels[i];
 
+        busy += channel->busy && channel->holder == me;
         if (channel->busy)
             continue;
         if (channel->calls_in_flight == 0)
             idle = idle == NULL ? channel : idle;
         else if (pipelining && channel->owner == me)
-            return mark_busy(channel, me);
+            return mark_busy(channel, me, busy > 0);
         if (idle != NULL && !pipelining)
             break;
     }
-    if (idle == NULL)
+    if (idle == NULL && check_nesting(pool, busy) == 0)
         idle = add_channel(pool);
-    return idle == NULL ? NULL : mark_busy(idle, me);
+    return idle == NULL ? NULL : mark_busy(idle, me, busy > 0);
 }
 
 int core_channel_take_this(core_pool *pool, core_channel *channel)
@@ -217,7 +256,7 @@ int core_channel_take_this(core_pool *pool, core_channel *channel)
                         "in the thread that began it, and not inside a signal handler");
         return -1;
     }
-    mark_busy(channel, PyThread_get_thread_ident());
+    mark_busy(channel, PyThread_get_thread_ident(), 0);
     return 0;
 }
 

@@ -168,6 +168,7 @@ typedef struct core_channel {
     unsigned long reader;          /* the thread that decodes them */
     unsigned long holder;          /* the thread that works with it */
     unsigned long owner;           /* the thread that began the calls in flight */
+    const void *frame;             /* of Python's, if this is a call within others of its thread: only to be compared */
     int64_t signals_ms;            /* when a wait was last left to look for signals */
     int is_whole_wait;             /* what waits would begin anew when it was left to look */
     int handler_raised;            /* a wait ended with CORE_RAISED; whoever asks makes it 0 before */
