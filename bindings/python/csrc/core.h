@@ -434,6 +434,7 @@ typedef struct core_encoder {
     int64_t started_ms;    /* when code of a value's own ran first, or much had been encoded; 0: not yet */
     size_t work;           /* since the last look, in the units of core_encoder_charge() */
     size_t checked;        /* of that, what was done when the time was looked at */
+    Py_ssize_t copied;     /* references that are to be given back */
     PyObject **asked;      /* see core_encode_request() */
     PyTypeObject *plain_type; /* NULL, or a subclass of dict without code of its own, as far as is known; held */
     int has_refused;          /* the exception that is set is of Nearcall's, and of no code of an argument's */

@@ -137,29 +137,13 @@ static int encode_float(core_encoder *e, const core_node *node, PyObject *value,
     return 0;
 }
 
-static int put_text(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
-{
-    Py_ssize_t bytes;
-    const char *text;
-
-    /* It never has fewer bytes, and those are kept with it. */
-    if (PyUnicode_GetLength(value) > NC_FRAME_BYTES_MAX_CEILING)
-        return core_refuse_size(e, at, PyUnicode_GetLength(value), "characters");
-    text = PyUnicode_AsUTF8AndSize(value, &bytes);
-    if (text == NULL)
-        return core_refuse_because(e, node, value, at, PyExc_UnicodeEncodeError, "the text has no UTF-8 form");
-    core_encoder_charge(e, bytes / CORE_TEXT_BYTES_PER_UNIT);
-    nearcall_put_string(e->handle, text, (size_t)bytes);
-    return 0;
-}
-
 static int encode_string(core_encoder *e, const core_node *node, PyObject *value, const core_place *at)
 {
     PyObject *text;
     int r;
 
     if (PyUnicode_Check(value))
-        return put_text(e, node, value, at);
+        return core_put_text(e, node, value, at);
     if (!core_encoder_is_of_python(value))
         return core_refuse(e, node, value, at, PyBytes_Check(value) ? "decode the bytes first" : NULL);
     if (core_encoder_look(e) < 0)
@@ -167,7 +151,7 @@ static int encode_string(core_encoder *e, const core_node *node, PyObject *value
     text = PyObject_CallFunctionObjArgs(e->state->text_of, value, NULL);
     if (text == NULL)
         return core_refuse(e, node, value, at, PyBytes_Check(value) ? "decode the bytes first" : NULL);
-    r = put_text(e, node, text, at);
+    r = core_put_text(e, node, text, at);
     Py_DECREF(text);
     return r;
 }
@@ -295,9 +279,10 @@ static int is_inert(const core_node *element, PyObject *item)
            || PyBool_Check(item) || PyBytes_CheckExact(item) || item == Py_None;
 }
 
+/* New reference. */
 static PyObject *item_of(PyObject *list, Py_ssize_t index)
 {
-    return PyList_Check(list) ? PyList_GetItem(list, index) : PyTuple_GetItem(list, index);
+    return Py_XNewRef(PyList_Check(list) ? PyList_GetItem(list, index) : PyTuple_GetItem(list, index));
 }
 
 static Py_ssize_t count_of(PyObject *list)
@@ -306,29 +291,32 @@ static Py_ssize_t count_of(PyObject *list)
 }
 
 /* A list is walked where it lies until code of its elements' own may run, or of a signal's handler: that may
- * change it, and what it has then is what is sent. */
+ * change it, and what it has then is what is sent. A tuple does not change. */
 static int encode_elements(core_encoder *e, const core_node *element, PyObject *list,
                            PyObject *container, const core_place *at)
 {
     int is_borrowed = PyList_Check(list), r = 0;
-    Py_ssize_t count = count_of(list);
+    Py_ssize_t count = count_of(list), first = count;
     core_place here = {.outer = at, .kind = ELEMENT, .container = container, .depth = at->depth + 1};
-    PyObject *own = NULL;
+    core_items own = {NULL, 0}; /* from the first on */
 
     if (count > NC_FRAME_BYTES_MAX_CEILING)
         return core_refuse_size(e, at, count, "elements");
     nearcall_put_array(e->handle, (uint32_t)count);
     for (here.index = 0; here.index < count && r == 0; here.index++) {
-        PyObject *item = Py_XNewRef(item_of(list, here.index));
+        PyObject *item = here.index < first ? item_of(list, here.index)
+                                            : core_items_pop(e, &own, here.index - first);
 
         if (item != NULL && is_borrowed && (!is_inert(element, item) || core_encoder_is_due(e))) {
-            list = own = PyList_GetSlice(list, 0, count);
             is_borrowed = 0;
+            first = here.index + 1;
+            r = core_items_of_list(e, &own, list, first, count);
         }
-        r = item == NULL || list == NULL || core_encoder_next(e) < 0 ? -1 : core_encode_value(e, element, item, &here);
+        if (r == 0)
+            r = item == NULL || core_encoder_next(e) < 0 ? -1 : core_encode_value(e, element, item, &here);
         Py_XDECREF(item);
     }
-    Py_XDECREF(own);
+    core_items_drop(e, &own);
     return r;
 }
 
@@ -364,24 +352,28 @@ static int encode_dict(core_encoder *e, const core_node *node, PyObject *dict, P
                        const core_place *at)
 {
     core_place here = {.outer = at, .kind = KEY, .container = container, .depth = at->depth + 1};
-    core_pairs pairs;
+    core_items pairs;
     Py_ssize_t i;
     int r;
 
     if (PyDict_Size(dict) > NC_FRAME_BYTES_MAX_CEILING / 2)
         return core_refuse_size(e, at, PyDict_Size(dict), "pairs");
-    r = core_pairs_take(e, &pairs, dict);
+    r = core_items_of_dict(e, &pairs, dict);
     if (r == 0)
-        nearcall_put_map(e->handle, (uint32_t)pairs.count);
-    for (i = 0; i < pairs.count && r == 0; i++) {
-        here.name = pairs.items[2 * i];
+        nearcall_put_map(e->handle, (uint32_t)(pairs.count / 2));
+    for (i = 0; i < pairs.count && r == 0; i += 2) {
+        PyObject *key = core_items_pop(e, &pairs, i), *value = core_items_pop(e, &pairs, i + 1);
+
+        here.name = key;
         r = core_encoder_next(e);
         if (r == 0)
-            r = core_encode_value(e, node->key, pairs.items[2 * i], &here);
+            r = core_encode_value(e, node->key, key, &here);
         if (r == 0)
-            r = core_encode_value(e, node->element, pairs.items[2 * i + 1], &here);
+            r = core_encode_value(e, node->element, value, &here);
+        Py_DECREF(key);
+        Py_DECREF(value);
     }
-    core_pairs_drop(&pairs);
+    core_items_drop(e, &pairs);
     return r;
 }
 

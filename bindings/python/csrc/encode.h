@@ -143,15 +143,19 @@ static inline int core_walk_next(core_encoder *e, core_walk *walk, PyObject **ke
     return 1;
 }
 
-/* What a dict has now, taken in one go: code that runs later may change the dict. Each key is
- * followed by its value. */
-typedef struct core_pairs {
-    PyObject **items; /* 2 * count; references */
-    Py_ssize_t count;
-} core_pairs;
+/* What a list or dict has now, taken in one go: code that runs later may change it. Giving much of it back takes
+ * time, too, which the encoder keeps of the call's. */
+typedef struct core_items {
+    PyObject **items; /* references; NULL for those that were given back */
+    Py_ssize_t count; /* of a dict two for each pair: the key, and the value behind it */
+} core_items;
 
-int core_pairs_take(core_encoder *e, core_pairs *pairs, PyObject *dict); /* failing, it has taken nothing */
-void core_pairs_drop(core_pairs *pairs);
+/* Failing, they have taken nothing. Those of the list from a place on, up to another. */
+int core_items_of_list(core_encoder *e, core_items *items, PyObject *list, Py_ssize_t first, Py_ssize_t end);
+int core_items_of_dict(core_encoder *e, core_items *items, PyObject *dict);
+/* One of them, for the caller to drop. */
+PyObject *core_items_pop(core_encoder *e, core_items *items, Py_ssize_t place);
+void core_items_drop(core_encoder *e, core_items *items);
 
 /* The list that an iterable gives, and the dict of a mapping that is none, for a parameter of the
  * node's type; bounded by what fits a frame. New references. Each is asked once, however often the
@@ -166,6 +170,9 @@ PyObject *core_encoder_collect_pairs(core_encoder *e, const core_node *node, PyO
 /* Adds what a value takes of a frame at least, as far as that can be told without running code of
  * its own, and fails with an exception when there is no such frame. NULL for the node is any. 1: it can never fit. */
 int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value, int64_t *bytes);
+
+/* Writes a str. */
+int core_put_text(core_encoder *e, const core_node *node, PyObject *text, const core_place *at);
 
 /* NULL: the struct has none of that name. */
 const core_field *core_struct_field(core_encoder *e, const core_struct *structure, PyObject *name);

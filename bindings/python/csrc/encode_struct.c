@@ -112,14 +112,14 @@ static PyObject *plain_dict(core_encoder *e, const core_struct *structure, PyObj
                             const core_place *at)
 {
     PyObject *plain = PyDict_New();
-    core_pairs pairs;
+    core_items pairs;
     Py_ssize_t i;
-    int r = plain == NULL ? -1 : core_pairs_take(e, &pairs, dict);
+    int r = plain == NULL ? -1 : core_items_of_dict(e, &pairs, dict);
 
     if (r == 0) {
-        for (i = 0; i < pairs.count && r == 0; i++)
-            r = add_plain(e, structure, plain, pairs.items[2 * i], pairs.items[2 * i + 1], at);
-        core_pairs_drop(&pairs);
+        for (i = 0; i < pairs.count && r == 0; i += 2)
+            r = add_plain(e, structure, plain, pairs.items[i], pairs.items[i + 1], at);
+        core_items_drop(e, &pairs);
     }
     if (r < 0)
         Py_CLEAR(plain);
