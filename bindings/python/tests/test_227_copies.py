@@ -13,6 +13,7 @@ from hostile import Acting
 
 import nearcall
 from nearcall import Client
+from support import run_python
 
 MANY = 10_000_000
 """Elements, of which all copies are given back in a fifth of a second."""
@@ -95,3 +96,39 @@ def test_long_text_without_a_form(client: Client) -> None:
     with pytest.raises(nearcall.ResourceExhausted, match="frame_bytes_max"):
         client.identity("\u20ac" * LONG)
     assert client.one() == 1
+
+
+COLLECTED = """
+import gc, sys
+from nearcall import Client
+
+class Seven:
+    def __index__(self):
+        return 7
+
+class Clearing:
+    def __del__(self):
+        values.clear()
+
+whole = [7, *range(1000, 1200)]
+with Client(sys.argv[1], timeout=20) as client:
+    client.identity([Seven()])
+    for count in range(1, 60):
+        values = [Seven(), *whole[1:]]
+        gc.collect()
+        gc.disable()
+        garbage = Clearing()
+        garbage.itself = garbage
+        del garbage
+        gc.set_threshold(count)
+        gc.enable()
+        sent = client.identity(values)
+        gc.set_threshold(700)
+        assert sent in (whole, []), sent
+"""
+
+
+def test_collection_while_a_list_is_copied(address: str) -> None:
+    """It may begin wherever an object is made; a finalizer changes the list then."""
+    done = run_python(COLLECTED, address)
+    assert (done.returncode, done.stderr) == (0, "")
