@@ -261,12 +261,15 @@ void ncp_free_temporaries(pTHX_ ncp_encoder *e, U32 *runs)
     *runs = e->runs;
 }
 
-/* What is around an owned node is owned as well: nothing will be held for it any more. */
+/* What is around an owned node is owned as well: nothing will be held for it any more. Nothing is around
+ * an argument, and before any is encoded only the plan is held. */
 ncp_element ncp_element_begin(const ncp_encoder *e, const ncp_node *node)
 {
-    bool is_apart = e->owned && (!node || node->is_owned);
+    SSize_t held = node ? -1 : 1;
 
-    return (ncp_element){ .runs = e->runs, .held = is_apart ? AvFILLp(e->owned) + 1 : -1 };
+    if (e->owned && (!node || node->is_owned))
+        held = AvFILLp(e->owned) + 1;
+    return (ncp_element){ .runs = e->runs, .held = held };
 }
 
 void ncp_element_end(pTHX_ ncp_encoder *e, const ncp_node *node, ncp_element *element)

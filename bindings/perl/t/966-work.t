@@ -94,6 +94,16 @@ subtest 'what cannot be given back in time is not copied' => sub {
     }, 'DEADLINE_EXCEEDED not executed', 'a list' );
 };
 
+subtest 'copies for an argument are given back behind it' => sub {
+    is( outcome {
+        my $element = text( sub { 'a' } );
+        my @list = ($element) x 1000;
+        my $references;
+        $go->bag( \@list, { number => text( sub { $references = Internals::SvREFCNT(%$element); 5 } ) } );
+        return $references < 1100 ? 'those of the program' : $references;
+    }, 'those of the program', 'before the next is encoded' );
+};
+
 subtest 'what refusing takes, where the server has been replaced by one that says nothing' => sub {
     for my $name ( 'call', 'begin' ) {
         my $gone = TestServer->start;
