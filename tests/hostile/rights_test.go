@@ -42,9 +42,7 @@ type trapAttack struct {
 var trapAttacks = []trapAttack{
 	{name: "before the hello", each: trapsEach},
 	{name: "after the hello", each: trapsEach, greets: true},
-	// Here all of them are received. On a busy machine a third of the connections may be in the middle of that, each
-	// in a thread; if traps held them up, each of all connections would need one.
-	{name: "where files are agreed to", each: trapsEach, greets: true, features: wire.FeatureDescriptors, readers: defaultTraps / trapsEach / 3},
+	{name: "where files are agreed to", each: trapsEach, greets: true, features: wire.FeatureDescriptors},
 }
 
 // TestTrapsHoldUpNobody: descriptors whose closing waits, sent to a server in every state of
