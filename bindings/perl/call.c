@@ -78,12 +78,17 @@ void ncp_run_signal_handlers(pTHX_ ncp_invocation *call, int outcome)
 
 /* ---- Functions and their plans ---- */
 
-static int64_t milliseconds_of(clockid_t clock)
+static int64_t nanoseconds_of(clockid_t clock)
 {
     struct timespec now;
 
     clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t milliseconds_of(clockid_t clock)
+{
+    return nanoseconds_of(clock) / 1000000;
 }
 
 int64_t ncp_now_ms(void)
@@ -351,7 +356,7 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 NV ncp_ping(pTHX_ ncp_invocation *call)
 {
     nearcall_client *client = call->handle->client;
-    int64_t began_ms = ncp_now_ms();
+    int64_t began_ns = nanoseconds_of(CLOCK_MONOTONIC);
     uint64_t round_trip_ns = 0;
     int r;
 
@@ -361,7 +366,7 @@ NV ncp_ping(pTHX_ ncp_invocation *call)
         uint64_t interrupted = nearcall_interrupted(client);
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
         r = nearcall_resume(client, interrupted, NULL);
-        round_trip_ns = (uint64_t)(ncp_now_ms() - began_ms) * 1000000;
+        round_trip_ns = (uint64_t)(nanoseconds_of(CLOCK_MONOTONIC) - began_ns);
     }
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);

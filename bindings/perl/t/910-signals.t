@@ -59,6 +59,19 @@ subtest 'many signals' => sub {
     cmp_ok( $ping, '>', 0, 'a ping' );
 };
 
+subtest 'pings that signals interrupt take time' => sub {
+    my ( $handled, $interrupted, $timeless ) = ( 0, 0, 0 );
+    local $SIG{ALRM} = sub { $handled++ };
+    ualarm( 200, 200 );
+    while ( $interrupted < 100 ) {
+        my $before = $handled;
+        $timeless++ if $go->ping <= 0;
+        $interrupted++ if $handled > $before;
+    }
+    ualarm(0);
+    is( $timeless, 0, 'each of them says how long it took' );
+};
+
 subtest 'signals while connecting, finding a function, pinging' => sub {
     my $stopped = TestServer->start;
     my $connected = Nearcall->new( $stopped->address, timeout => 0.3 );

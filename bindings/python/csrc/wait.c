@@ -8,16 +8,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MILLISECONDS_PER_SECOND 1000
+#define NANOSECONDS_PER_SECOND 1000000000
 #define NANOSECONDS_PER_MILLISECOND 1000000
 
-static int64_t clock_ms(clockid_t clock)
+static int64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
 
     clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * MILLISECONDS_PER_SECOND
-           + now.tv_nsec / NANOSECONDS_PER_MILLISECOND;
+    return (int64_t)now.tv_sec * NANOSECONDS_PER_SECOND + now.tv_nsec;
+}
+
+static int64_t clock_ms(clockid_t clock)
+{
+    return clock_ns(clock) / NANOSECONDS_PER_MILLISECOND;
 }
 
 int64_t core_monotonic_ms(void)
@@ -166,12 +170,13 @@ int core_wait_connect(core_channel *channel, int64_t timeout_ms)
 
 int core_wait_ping(core_channel *channel, int64_t timeout_ms, uint64_t *ret_round_trip_ns)
 {
-    int64_t began_ms = core_monotonic_ms(), started_ms;
+    int64_t began_ms = core_monotonic_ms(), sent_ns;
     int r = core_wait_connect(channel, timeout_ms);
 
     if (r != NEARCALL_OK)
         return r;
-    started_ms = channel->signals_ms = core_monotonic_ms();
+    sent_ns = clock_ns(CLOCK_MONOTONIC);
+    channel->signals_ms = sent_ns / NANOSECONDS_PER_MILLISECOND;
     Py_BEGIN_ALLOW_THREADS
     r = nearcall_ping(channel->handle, core_milliseconds_left(timeout_ms, began_ms),
                       ret_round_trip_ns);
@@ -180,8 +185,7 @@ int core_wait_ping(core_channel *channel, int64_t timeout_ms, uint64_t *ret_roun
         return r;
     /* Of a ping that was resumed the library does not say how long it took. */
     r = resume(channel, r, NULL);
-    *ret_round_trip_ns =
-        (uint64_t)(core_monotonic_ms() - started_ms) * NANOSECONDS_PER_MILLISECOND;
+    *ret_round_trip_ns = (uint64_t)(clock_ns(CLOCK_MONOTONIC) - sent_ns);
     return r;
 }
 

@@ -71,6 +71,18 @@ def test_handlers_run_during_a_call(client: Client, on_alarm: Any, use: str) -> 
     assert 1.99 < time.monotonic() - start < 10
 
 
+def test_interrupted_pings_take_time(client: Client, on_alarm: Any) -> None:
+    handled: list[None] = []
+    on_alarm(lambda: handled.append(None))
+    client.ping()
+    signal.setitimer(signal.ITIMER_REAL, 200e-6, 200e-6)
+    interrupted = 0
+    while interrupted < 100:
+        before = len(handled)
+        assert client.ping() > 0
+        interrupted += len(handled) > before
+
+
 class Alarm(Exception):
     pass
 
