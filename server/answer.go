@@ -15,8 +15,8 @@ var (
 	raiseCallersFrameBytes = fmt.Sprintf("the caller's option (frame_bytes_max, in Go client.WithFrameBytesMax) raises it to at most %d", wire.FrameBytesMaxCeiling)
 )
 
-// answer sends the one terminal frame of a call. For admitted see output.append. The
-// caller flushes.
+// answer sends the one terminal frame of a call. For admitted see output.append; it is nil
+// if the goroutine is the reader. The caller flushes.
 func (c *connection) answer(e *execution, admitted func()) {
 	bytes := len(e.result)
 	failure := c.sendAnswer(e, admitted)
@@ -43,7 +43,12 @@ func (c *connection) sendAnswer(e *execution, admitted func()) *status.Error {
 		return c.answerWithDescriptors(e, &header, extensions, admitted)
 	}
 	header.ExtensionBytes = uint32(len(extensions))
-	if !c.output.append(&header, behind(extensions, e.result), admitted) {
+	payload := behind(extensions, e.result)
+	if admitted == nil && c.output.putNow(&header, payload) {
+		e.reader.mustLook = true
+		return nil
+	}
+	if !c.output.append(&header, payload, admitted) {
 		lost := c.user.output.lost(e.function.name, int64(len(e.result)))
 		c.fail(e.id, lost, nil, nil)
 		return lost

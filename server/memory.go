@@ -280,21 +280,45 @@ func (o *output) putLocked(header *wire.Header, payload []byte) bool {
 		o.tellSleeperLocked()
 		return false
 	}
-	return o.putInMemoryLocked(header, payload)
-}
-
-// putInMemoryLocked puts a frame into the ring, which is there. It reports whether there
-// was room.
-func (o *output) putInMemoryLocked(header *wire.Header, payload []byte) bool {
 	if !o.memory.Put(header, payload, nil) {
 		return false
 	}
+	o.wakeSleeperLocked()
+	return true
+}
+
+// putNow puts a frame of the reader's into the ring if the caller looks there, there is
+// room, and nothing is counted that would have to be uncounted. That is so with nearly all
+// replies. It reports whether it did. Whether the caller has fallen asleep meanwhile is
+// left to the reader, which looks once for all frames that it has put: see wakeSleeper.
+func (o *output) putNow(header *wire.Header, payload []byte) bool {
+	header.Length = uint32(len(payload))
+	o.mu.Lock()
+	put := o.kept.counted == 0 && !o.broken && o.looksAtMemoryLocked(len(payload)) && o.memory.Put(header, payload, nil)
+	o.mu.Unlock() // not deferred, which would cost a thirtieth of a call through memory
+	return put
+}
+
+// wakeSleeper looks whether the caller has fallen asleep, perhaps without seeing what the
+// reader has put into the ring, and adds a WAKE if it has. The caller flushes.
+func (o *output) wakeSleeper(end *sharedmemory.End) {
+	end.Fence()
+	if !end.PeerSleeps() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.memory != nil {
+		o.wakeSleeperLocked()
+	}
+}
+
+func (o *output) wakeSleeperLocked() {
 	if o.memory.MustWake() {
 		o.tellSleeperLocked()
 		o.pending = append(o.pending, wakeFrame...)
 		o.waiting.Store(true)
 	}
-	return true
 }
 
 // tellSleeperLocked tells a caller that waits for the socket the time, from which it

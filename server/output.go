@@ -71,17 +71,7 @@ func (o *output) init(carrier transport.Carrier, c *config, clock monotonic.Cloc
 func (o *output) append(header *wire.Header, payload []byte, admitted func()) bool {
 	header.Length = uint32(len(payload))
 	o.mu.Lock()
-	added := o.appendLocked(header, payload, admitted)
-	o.mu.Unlock() // not deferred, which would cost a thirtieth of a call through memory
-	return added
-}
-
-func (o *output) appendLocked(header *wire.Header, payload []byte, admitted func()) bool {
-	// What the ring takes does not wait for anything, and while nothing is counted it
-	// leaves nothing to be uncounted. So it is with nearly all frames.
-	if admitted == nil && o.kept.counted == 0 && !o.broken && o.looksAtMemoryLocked(len(payload)) && o.putInMemoryLocked(header, payload) {
-		return true
-	}
+	defer o.mu.Unlock()
 	room := o.waitLocked(wire.HeaderBytes+len(payload), len(payload))
 	if admitted != nil {
 		admitted()

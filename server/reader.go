@@ -38,6 +38,7 @@ type position struct {
 	memoryDue bool
 	requests  int
 	marks     *sharedmemory.Marks
+	mustLook  bool // replies were put into the ring since wakeSleeper looked
 }
 
 func newReader(c *connection) *reader {
@@ -124,6 +125,10 @@ func (r *reader) readFrames() readerEnd {
 // connection.
 func (r *reader) await() (parked bool, err error) {
 	c := r.connection
+	if r.mustLook {
+		r.mustLook = false
+		c.output.wakeSleeper(r.memory.end)
+	}
 	c.output.flush()
 	if r.memoryDue {
 		r.giveMemory()

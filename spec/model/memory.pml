@@ -192,7 +192,8 @@ inline send(frame) {
 #else
     :: ASLEEP(seen_sleeps) && ATTACHED(seen_sleeps) && ROOM -> put(frame); wake_if_asleep()
 #endif
-    :: !ASLEEP(seen_sleeps) && ROOM -> put(frame); wake_if_asleep()
+    :: !ASLEEP(seen_sleeps) && ROOM -> put(frame); wake_if_asleep(); owes_look = false
+    :: !ASLEEP(seen_sleeps) && ROOM -> put(frame); owes_look = true
 #ifndef MUTANT_WAITS_FOR_ROOM
     :: !ASLEEP(seen_sleeps) && !ROOM -> send_by_socket(frame)
 #endif
@@ -224,11 +225,15 @@ proctype Caller() provided (!caller_dead) {
     byte frame = 1;
     byte put_count, seen_sleeps, woken;
     bool at_end;
+    bool owes_look; /* frames were put, and the second look was left for later */
 #ifndef ONE_MARK
     do
     :: frame <= FRAMES && !closed -> send(frame); frame++
     :: frame > FRAMES || closed -> break
     od;
+#ifndef MUTANT_NO_LAST_LOOK
+    if :: owes_look -> wake_if_asleep() :: else fi;
+#endif
 #endif
 #ifdef MARKS
     /* The marks are read at the end of the connection, or at a deadline. */

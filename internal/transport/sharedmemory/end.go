@@ -15,6 +15,7 @@ type End struct {
 	out        writer
 	peerSleeps *atomic.Uint64
 	woken      uint64 // the word of the peer for which WAKE was sent
+	fence      atomic.Uint32
 
 	in     reader
 	sleeps *atomic.Uint64
@@ -73,6 +74,7 @@ func (e *End) HasRoom(bytes int) bool { return e.out.hasRoom(bytes) }
 // MustWake reports whether the peer has fallen asleep, perhaps without seeing what was
 // put. WAKE must then be sent, once for each sleep.
 func (e *End) MustWake() bool {
+	e.Fence()
 	word := e.peerSleeps.Load()
 	if word%2 == 0 || word == e.woken {
 		return false
@@ -80,6 +82,10 @@ func (e *End) MustWake() bool {
 	e.woken = word
 	return true
 }
+
+// Fence makes sure that what was put is visible before anything is looked at that follows.
+// Any goroutine may call it.
+func (e *End) Fence() { e.fence.Swap(0) }
 
 // Ready reports whether a frame can be taken.
 func (e *End) Ready() bool { return e.in.ready() }

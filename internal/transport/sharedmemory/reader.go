@@ -75,7 +75,7 @@ func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byt
 		return into[:0], err
 	}
 	r.seen++
-	r.taken.Store(r.seen)
+	storeRelease32(r.taken, r.seen)
 	r.watchNext()
 	return into[:wire.HeaderBytes+bytes], err
 }

@@ -24,6 +24,3 @@ func word32(region []byte, offset int) *atomic.Uint32 {
 // place is not a fence, and programs are run with it. Where Store is a fence, both are
 // the same instruction.
 func storeAndFence64(word *atomic.Uint64, value uint64) { word.Swap(value) }
-
-// storeAndFence32 is the same.
-func storeAndFence32(word *atomic.Uint32, value uint32) { word.Swap(value) }

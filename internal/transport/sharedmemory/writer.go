@@ -38,8 +38,7 @@ func (w *writer) write(header *wire.Header, body, further []byte) bool {
 	if w.put-w.free > w.mask && !w.reclaim() {
 		return false
 	}
-	index := int(w.put & w.mask)
-	slot := w.region[w.firstSlot+index*slotBytes:][:slotBytes:slotBytes]
+	index, slot := int(w.put&w.mask), w.slot(w.put)
 	room := slot[bodyOffset:]
 	place := 0
 	if bytes > inlineBytesMax {
@@ -54,9 +53,15 @@ func (w *writer) write(header *wire.Header, body, further []byte) bool {
 		copy(room[n:], further)
 	}
 	w.put++
-	// MustWake looks at the peer's word next, which must not come before this.
-	storeAndFence32(word32(slot, sequenceOffset), w.put)
+	// Of the slots that follow, those lines are asked for now that the peer does not look
+	// at while it waits: the second of the next, and the first of the one after it.
+	next, second := w.slot(w.put), w.slot(w.put+1)
+	publish(word32(slot, sequenceOffset), w.put, &next[lineBytes], &second[0])
 	return true
+}
+
+func (w *writer) slot(put uint32) []byte {
+	return w.region[w.firstSlot+int(put&w.mask)*slotBytes:][:slotBytes:slotBytes]
 }
 
 // hasRoom looks anew at what the reader has given back.
