@@ -14,7 +14,7 @@ import (
 type callContext struct {
 	function string
 	peer     *Peer
-	deadline time.Time       // zero: none
+	deadline time.Time       // zero: none; its time of day may be that of a clock since changed
 	values   context.Context // nil: none
 
 	// ended is written under mu and read without: functions that loop ask often. Where
@@ -22,10 +22,13 @@ type callContext struct {
 	ended atomic.Uint32 // why it ended, as below
 	inner atomic.Pointer[innerContext]
 
-	// mu protects what follows, and the making of inner.
+	// call is made when somebody asks for it, or by what came with the request.
+	call atomic.Pointer[Call]
+
+	// mu protects what follows, and the making of inner and call.
 	mu    sync.Mutex
-	call  *Call // made when somebody asks for it, or by what came with the request
-	cause error // why it was canceled
+	cause error     // why it was canceled; nil stands for context.Canceled
+	dated time.Time // the deadline with the time of day; zero until somebody asks
 }
 
 // An innerContext is what package context has made for a call.
@@ -64,7 +67,20 @@ func (s *contextSupply) next() *callContext {
 }
 
 // Deadline implements context.Context.
-func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, !c.deadline.IsZero() }
+func (c *callContext) Deadline() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dateLocked(), !c.deadline.IsZero()
+}
+
+// dateLocked returns the deadline with the time of day that it has by the clock of now.
+func (c *callContext) dateLocked() time.Time {
+	if c.dated.IsZero() && !c.deadline.IsZero() {
+		now := time.Now()
+		c.dated = now.Add(c.deadline.Sub(now))
+	}
+	return c.dated
+}
 
 // Done implements context.Context.
 func (c *callContext) Done() <-chan struct{} { return c.full().Done() }
@@ -121,11 +137,13 @@ func (c *callContext) full() *innerContext {
 	}
 	made := new(innerContext)
 	made.Context, made.cancel = context.WithCancelCause(parent)
+	made = made.within(c.dateLocked())
+	c.inner.Store(made)
+	// finish may have found no inner context a moment ago.
 	if c.ended.Load() == endedCanceled {
 		made.cancel(c.cause)
 	}
-	c.inner.Store(made.within(c.deadline))
-	return c.inner.Load()
+	return made
 }
 
 // within returns the context with a deadline, if there is one.
@@ -142,10 +160,12 @@ func (i *innerContext) within(deadline time.Time) *innerContext {
 func (c *callContext) theCall() *Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.call == nil {
-		c.call = &Call{Function: c.function, Peer: *c.peer, serving: c.values}
+	if call := c.call.Load(); call != nil {
+		return call
 	}
-	return c.call
+	made := &Call{Function: c.function, Peer: *c.peer, serving: c.values}
+	c.call.Store(made)
+	return made
 }
 
 // takeReply returns the extensions of the answer. A context that nobody asked for its call
@@ -154,9 +174,7 @@ func (c *callContext) takeReply() []byte {
 	if c == nil {
 		return nil
 	}
-	c.mu.Lock()
-	call := c.call
-	c.mu.Unlock()
+	call := c.call.Load()
 	if call == nil {
 		return nil
 	}
@@ -171,23 +189,30 @@ func (c *callContext) shorten(deadline time.Time) {
 	if !c.deadline.IsZero() && !deadline.Before(c.deadline) {
 		return
 	}
-	c.deadline = deadline
+	c.deadline, c.dated = deadline, time.Time{}
 	if inner := c.inner.Load(); inner != nil {
 		c.inner.Store(inner.within(deadline))
 	}
 }
 
-// end cancels the context; the first reason counts. It runs for every call, so it defers
-// nothing.
+// end cancels the context; the first reason counts.
 func (c *callContext) end(cause error) {
 	c.mu.Lock()
-	if c.ended.Load() == 0 {
-		c.ended.Store(endedCanceled)
+	if c.ended.CompareAndSwap(0, endedCanceled) {
 		c.cause = cause
 	}
 	inner := c.inner.Load()
 	c.mu.Unlock()
 	if inner != nil {
 		inner.cancel(cause)
+	}
+}
+
+// finish is end when the function has returned. It runs for every call, so it takes no
+// lock: either it sees the inner context, or full sees that the call has ended.
+func (c *callContext) finish() {
+	c.ended.CompareAndSwap(0, endedCanceled)
+	if inner := c.inner.Load(); inner != nil {
+		inner.cancel(context.Canceled)
 	}
 }

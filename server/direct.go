@@ -37,11 +37,6 @@ type inProcess struct {
 
 	// observed is what the observer is told of these calls, nil without an observer.
 	observed *observe.Connection
-
-	// started and startedNs are the same moment, so that a deadline can be converted
-	// without reading a clock.
-	started   time.Time
-	startedNs uint64
 }
 
 // newInProcess returns the server's functions for calls within this process. No more
@@ -51,7 +46,7 @@ func (s *Server) newInProcess() (*inProcess, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &inProcess{server: s, table: table, started: time.Now(), startedNs: s.clock.Ns(), peer: Peer{
+	d := &inProcess{server: s, table: table, peer: Peer{
 		Local: true, UserID: uint32(os.Geteuid()), GroupID: uint32(os.Getegid()), ProcessID: int32(os.Getpid()),
 	}}
 	d.runs.New = func() any { return d.newRun() }
@@ -131,9 +126,7 @@ func (r *inProcessRun) run(extensions []byte, deadlineNs uint64) {
 		e.run(ctx)
 		f.ran(time.Since(started), e.err != nil)
 	}
-	if e.context != nil {
-		e.cancel(context.Canceled)
-	}
+	e.finish()
 	if r.of.observed != nil {
 		e.observeEnd(status.FromError(e.err), len(e.result))
 	}
@@ -146,7 +139,7 @@ func (r *inProcessRun) newContext(extensions []byte, deadlineNs uint64) *callCon
 		made.theCall().parseMetadata(extensions)
 	}
 	if deadlineNs > 0 {
-		made.deadline = r.of.started.Add(time.Duration(deadlineNs - r.of.startedNs))
+		made.deadline = r.of.server.clock.Time(deadlineNs)
 	}
 	return made
 }

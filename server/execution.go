@@ -159,6 +159,13 @@ func (e *execution) cancel(cause error) {
 	}
 }
 
+// finish ends the context of a call that has run.
+func (e *execution) finish() {
+	if e.context != nil {
+		e.context.finish()
+	}
+}
+
 // recovered logs what the function did instead of returning, and returns the error that
 // says so.
 func (e *execution) recovered(cause, did string) error {

@@ -41,13 +41,14 @@ func (r *reader) finishInline() bool {
 	c, e := r.connection, &r.inline
 	stillReader := c.role.end(e.mark)
 	doneNs := c.account(e, e.startedNs, e.untimed && stillReader)
-	e.cancel(context.Canceled)
 	if stillReader {
 		r.doneNs = doneNs
 		c.answer(e, nil)
+		e.finish() // the caller waits for the answer, and hardly anybody for this
 		e.context, e.payload, e.result = nil, nil, nil
 		return true
 	}
+	e.finish()
 	c.answer(e, func() { c.calls.forget(e) })
 	c.output.flush()
 	return false
@@ -73,7 +74,7 @@ func (r *reader) newContext(f *function, expiryNs uint64) *callContext {
 		made.theCall().parseMetadata(r.frame.Extensions)
 	}
 	if expiryNs > 0 {
-		made.deadline = time.Now().Add(time.Duration(expiryNs - r.nowNs))
+		made.deadline = c.server.clock.Time(expiryNs)
 	}
 	return made
 }

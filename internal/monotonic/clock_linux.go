@@ -49,3 +49,7 @@ func (c Clock) Ns() uint64 { return c.startNs + uint64(time.Since(c.start)) }
 
 // Ms returns milliseconds since boot.
 func (c Clock) Ms() uint64 { return c.Ns() / 1e6 }
+
+// Time returns the moment at which Ns returns so much. Its time of day is that of a clock
+// which nobody has set since New.
+func (c Clock) Time(ns uint64) time.Time { return c.start.Add(time.Duration(ns - c.startNs)) }
