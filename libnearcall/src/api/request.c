@@ -363,7 +363,7 @@ static int wait_for(nearcall_client *client, nearcall_call_id id, nearcall_reply
     struct nc_call *call = find_call(client, id);
     if (!call)
         return NEARCALL_E_MISUSE;
-    if (call->state == NC_CALL_FINISHED)
+    if (call->state == NC_CALL_FINISHED || nc_wait_at_once(client, call))
         return nc_call_deliver(client, call, ret_reply);
     client->now_ns = nc_now_ns();
     nc_choose_waiting(client);

@@ -364,6 +364,18 @@ int nc_wait(nearcall_client *client, struct nc_call *call)
     return NEARCALL_OK;
 }
 
+bool nc_wait_at_once(nearcall_client *client, struct nc_call *call)
+{
+    const struct nc_memory *memory = &client->connection.memory;
+    if (!nc_memory_is_used(memory) || !nc_memory_is_awake(memory) || !nc_memory_is_ready(memory) ||
+        client->calls.pending.first)
+        return false;
+    client->waiting = call;
+    (void)nc_receive_memory(client);
+    client->waiting = NULL;
+    return call->state == NC_CALL_FINISHED;
+}
+
 int nc_pause(nearcall_client *client, int64_t until_ns)
 {
     struct pollfd wake = {client->watch.wake.fd, POLLIN, 0};
