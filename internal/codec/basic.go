@@ -7,95 +7,120 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/memory"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/tinylib/msgp/msgp"
 )
 
-// basicCodec returns the codec of a type that can be used without reflection, or nil
-// for any other type.
-func basicCodec[T any](options Option) any {
-	switch any((*T)(nil)).(type) {
-	case *int:
-		return signedCodec[int]()
-	case *int8:
-		return signedCodec[int8]()
-	case *int16:
-		return signedCodec[int16]()
-	case *int32:
-		return signedCodec[int32]()
-	case *int64:
-		return signedCodec[int64]()
-	case *time.Duration:
-		return signedCodec[time.Duration]()
-	case *uint:
-		return unsignedCodec[uint]()
-	case *uint8:
-		return unsignedCodec[uint8]()
-	case *uint16:
-		return unsignedCodec[uint16]()
-	case *uint32:
-		return unsignedCodec[uint32]()
-	case *uint64:
-		return unsignedCodec[uint64]()
-	case *bool:
-		return newCodec(appendBool, msgpack.ReadBool)
-	case *float32:
-		return newCodec(msgp.AppendFloat32, readFloat32)
-	case *float64:
-		return newCodec(msgp.AppendFloat64, msgpack.ReadFloat)
-	case *time.Time:
-		return newCodec(msgpack.AppendTime, msgpack.ReadTime)
-	case *string:
-		return &Codec[string]{append: appendText, decode: decodeWith(readString)}
-	case *[]byte:
-		return newCodec(msgp.AppendBytes, bytesReader(options))
+// basicNode returns the node of a type that holds no other, or nil for any other type. The
+// memory of a named type is that of its underlying type.
+func basicNode(t reflect.Type) node {
+	if t == reflect.TypeFor[time.Time]() {
+		return timeNode{}
+	}
+	if file := fileNodeOf(t); file != nil {
+		return file
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return boolNode{}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return signedNodeOf(t.Bits())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return unsignedNodeOf(t.Bits())
+	case reflect.Float32:
+		return float32Node{}
+	case reflect.Float64:
+		return float64Node{}
+	case reflect.String:
+		return stringNode{}
+	case reflect.Interface:
+		return anyNode{plans: &dynamicPlans{}}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return bytesNode{}
+		}
 	}
 	return nil
 }
 
-// newCodec makes a codec from an append function that cannot fail and a read function.
-func newCodec[T any](add func([]byte, T) []byte, read func([]byte) (T, []byte, error)) *Codec[T] {
-	return &Codec[T]{
-		append: func(dst []byte, value *T) ([]byte, error) { return add(dst, *value), nil },
-		decode: decodeWith(read),
+func signedNodeOf(bits int) node {
+	switch bits {
+	case 8:
+		return signedNode[int8]{}
+	case 16:
+		return signedNode[int16]{}
+	case 32:
+		return signedNode[int32]{}
 	}
+	return signedNode[int64]{}
 }
 
-func decodeWith[T any](read func([]byte) (T, []byte, error)) func([]byte, *T) ([]byte, error) {
-	return func(src []byte, value *T) (rest []byte, err error) {
-		*value, rest, err = read(src)
-		return rest, err
+func unsignedNodeOf(bits int) node {
+	switch bits {
+	case 8:
+		return unsignedNode[uint8]{}
+	case 16:
+		return unsignedNode[uint16]{}
+	case 32:
+		return unsignedNode[uint32]{}
 	}
+	return unsignedNode[uint64]{}
 }
 
-func signedCodec[T int | int8 | int16 | int32 | int64 | time.Duration]() *Codec[T] {
-	bits := reflect.TypeFor[T]().Bits()
-	return newCodec(
-		func(dst []byte, value T) []byte { return msgp.AppendInt64(dst, int64(value)) },
-		func(src []byte) (T, []byte, error) {
-			value, rest, err := msgpack.ReadInt(src, bits)
-			return T(value), rest, err
-		})
+type boolNode struct{}
+
+func (boolNode) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
+	return msgp.AppendBool(dst, *memory.As[bool](m)), nil
 }
 
-func unsignedCodec[T uint | uint8 | uint16 | uint32 | uint64]() *Codec[T] {
-	bits := reflect.TypeFor[T]().Bits()
-	return newCodec(
-		func(dst []byte, value T) []byte { return msgp.AppendUint64(dst, uint64(value)) },
-		func(src []byte) (T, []byte, error) {
-			value, rest, err := msgpack.ReadUint(src, bits)
-			return T(value), rest, err
-		})
+func (boolNode) decode(src []byte, m memory.Memory, _ place) (rest []byte, err error) {
+	*memory.As[bool](m), rest, err = msgpack.ReadBool(src)
+	return rest, err
 }
 
-func appendBool(dst []byte, value bool) []byte { return msgp.AppendBool(dst, value) }
+func (boolNode) grow(m memory.Memory, kept, room int) { growList[bool](m, kept, room) }
 
-func appendText(dst []byte, value *string) ([]byte, error) { return msgpack.AppendText(dst, *value) }
+type signedNode[T int8 | int16 | int32 | int64] struct{}
 
-func readString(src []byte) (string, []byte, error) {
-	text, rest, err := msgpack.ReadText(src)
-	return string(text), rest, err
+func (signedNode[T]) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
+	return msgpack.AppendInt(dst, int64(*memory.As[T](m))), nil
 }
+
+func (signedNode[T]) decode(src []byte, m memory.Memory, _ place) ([]byte, error) {
+	value, rest, err := msgpack.ReadInt(src, memory.BitsOf[T]())
+	*memory.As[T](m) = T(value)
+	return rest, err
+}
+
+func (signedNode[T]) grow(m memory.Memory, kept, room int) { growList[T](m, kept, room) }
+
+type unsignedNode[T uint8 | uint16 | uint32 | uint64] struct{}
+
+func (unsignedNode[T]) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
+	return msgpack.AppendUint(dst, uint64(*memory.As[T](m))), nil
+}
+
+func (unsignedNode[T]) decode(src []byte, m memory.Memory, _ place) ([]byte, error) {
+	value, rest, err := msgpack.ReadUint(src, memory.BitsOf[T]())
+	*memory.As[T](m) = T(value)
+	return rest, err
+}
+
+func (unsignedNode[T]) grow(m memory.Memory, kept, room int) { growList[T](m, kept, room) }
+
+type float32Node struct{}
+
+func (float32Node) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
+	return msgp.AppendFloat32(dst, *memory.As[float32](m)), nil
+}
+
+func (float32Node) decode(src []byte, m memory.Memory, _ place) (rest []byte, err error) {
+	*memory.As[float32](m), rest, err = readFloat32(src)
+	return rest, err
+}
+
+func (float32Node) grow(m memory.Memory, kept, room int) { growList[float32](m, kept, room) }
 
 // readFloat32 rounds to the nearest float32, and refuses numbers that are beyond the
 // largest one.
@@ -111,14 +136,59 @@ func fitsFloat32(value float64) bool {
 	return !math.IsInf(float64(float32(value)), 0) || math.IsInf(value, 0)
 }
 
-func bytesReader(options Option) func([]byte) ([]byte, []byte, error) {
-	if options&AliasBytes != 0 {
-		return msgpack.ReadBytes
-	}
-	return readBytesCopy
+type float64Node struct{}
+
+func (float64Node) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
+	return msgp.AppendFloat64(dst, *memory.As[float64](m)), nil
 }
 
-func readBytesCopy(src []byte) ([]byte, []byte, error) {
-	data, rest, err := msgpack.ReadBytes(src)
-	return bytes.Clone(data), rest, err
+func (float64Node) decode(src []byte, m memory.Memory, _ place) (rest []byte, err error) {
+	*memory.As[float64](m), rest, err = msgpack.ReadFloat(src)
+	return rest, err
 }
+
+func (float64Node) grow(m memory.Memory, kept, room int) { growList[float64](m, kept, room) }
+
+type stringNode struct{}
+
+func (stringNode) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
+	return msgpack.AppendText(dst, *memory.As[string](m))
+}
+
+func (stringNode) decode(src []byte, m memory.Memory, _ place) ([]byte, error) {
+	text, rest, err := msgpack.ReadText(src)
+	*memory.As[string](m) = string(text)
+	return rest, err
+}
+
+func (stringNode) grow(m memory.Memory, kept, room int) { growList[string](m, kept, room) }
+
+type bytesNode struct{ alias bool }
+
+func (bytesNode) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
+	return msgp.AppendBytes(dst, *memory.As[[]byte](m)), nil
+}
+
+func (n bytesNode) decode(src []byte, m memory.Memory, _ place) ([]byte, error) {
+	data, rest, err := msgpack.ReadBytes(src)
+	if !n.alias {
+		data = bytes.Clone(data)
+	}
+	*memory.As[[]byte](m) = data
+	return rest, err
+}
+
+type timeNode struct{}
+
+func (timeNode) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
+	return msgpack.AppendTime(dst, *memory.As[time.Time](m)), nil
+}
+
+func (timeNode) decode(src []byte, m memory.Memory, _ place) (rest []byte, err error) {
+	*memory.As[time.Time](m), rest, err = msgpack.ReadTime(src)
+	return rest, err
+}
+
+func (timeNode) grow(m memory.Memory, kept, room int) { growList[time.Time](m, kept, room) }
+
+func (bytesNode) grow(m memory.Memory, kept, room int) { growList[[]byte](m, kept, room) }

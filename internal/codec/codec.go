@@ -11,6 +11,7 @@ import (
 	"reflect"
 
 	"github.com/nearcall/nearcall/internal/descriptors"
+	"github.com/nearcall/nearcall/internal/memory"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
 )
@@ -39,65 +40,44 @@ func joined(options []Option) (all Option) {
 	return all
 }
 
-// A Codec encodes and decodes values of one Go type. Booleans, numbers, times and
-// durations cost no allocation in either direction, nor does []byte with AliasBytes; a
-// string costs the one that holds it. A Codec is immutable and may be used by many
-// goroutines.
-type Codec[T any] struct {
-	append func(dst []byte, value *T) ([]byte, error)
-	decode func(src []byte, value *T) ([]byte, error)
-	plan   *Plan // nil for a basic type
-}
+// A Codec encodes and decodes values of one Go type. Decoding allocates what the value
+// holds (a string, the elements of a list) and nothing else; encoding allocates nothing. A
+// Codec is immutable and may be used by many goroutines.
+type Codec[T any] struct{ plan *Plan }
 
 // For builds the codec of a type. The error says what is not supported in the type.
 func For[T any](options ...Option) (*Codec[T], error) {
-	if known, ok := basicCodec[T](joined(options)).(*Codec[T]); ok {
-		return known, nil
-	}
 	plan, err := NewPlan(reflect.TypeFor[T](), options...)
 	if err != nil {
 		return nil, err
 	}
-	return &Codec[T]{
-		append: func(dst []byte, value *T) ([]byte, error) {
-			return plan.Append(dst, reflect.ValueOf(value).Elem())
-		},
-		decode: func(src []byte, value *T) ([]byte, error) {
-			return plan.Decode(src, reflect.ValueOf(value).Elem())
-		},
-		plan: plan,
-	}, nil
+	return &Codec[T]{plan: plan}, nil
 }
 
 // Append appends the value as MessagePack. On error dst keeps its length.
 func (c *Codec[T]) Append(dst []byte, value *T) ([]byte, error) {
-	out, err := c.append(dst, value)
-	if err != nil {
-		return out[:len(dst)], err
-	}
-	return out, nil
+	return c.AppendWith(nil, dst, value)
 }
 
 // Decode decodes the value at the start of src and returns what follows it. It
 // overwrites all of value; after an error value is undefined.
 func (c *Codec[T]) Decode(src []byte, value *T) (rest []byte, err error) {
-	return c.decode(src, value)
+	return c.DecodeWith(nil, src, value)
 }
 
 // AppendWith is Append for values that may hold files. They are added to files.
 func (c *Codec[T]) AppendWith(files *descriptors.Table, dst []byte, value *T) ([]byte, error) {
-	if c.plan == nil || files == nil {
-		return c.Append(dst, value)
-	}
-	return c.plan.AppendWith(files, dst, reflect.ValueOf(value).Elem())
+	return c.plan.AppendFrom(files, dst, memory.At(value))
 }
 
 // DecodeWith is Decode for values that may hold files. They are taken from files.
 func (c *Codec[T]) DecodeWith(files *descriptors.Table, src []byte, value *T) (rest []byte, err error) {
-	if c.plan == nil || files == nil {
-		return c.decode(src, value)
-	}
-	return c.plan.DecodeWith(files, src, reflect.ValueOf(value).Elem())
+	return c.plan.root.decode(src, memory.At(value), place{files: files})
+}
+
+// Fill is DecodeWith for a value that is zero.
+func (c *Codec[T]) Fill(files *descriptors.Table, src []byte, value *T) (rest []byte, err error) {
+	return c.plan.Fill(files, src, memory.At(value))
 }
 
 // A Plan is a Codec for a type that is known only at run time.
@@ -116,15 +96,20 @@ func NewPlan(t reflect.Type, options ...Option) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	return &Plan{root: outermost(root, all)}, nil
+}
+
+// outermost returns the node that takes the place of root where it is not inside another.
+func outermost(root node, all Option) node {
 	switch of := root.(type) {
 	case bytesNode:
-		root = bytesNode{alias: all&AliasBytes != 0}
+		return bytesNode{alias: all&AliasBytes != 0}
 	case *structNode:
 		if all&ListFillsFields != 0 {
-			root = resultsNode{of}
+			return resultsNode{of}
 		}
 	}
-	return &Plan{root: root}, nil
+	return root
 }
 
 // Append appends a value of the plan's type as MessagePack. On error dst keeps
@@ -135,7 +120,12 @@ func (p *Plan) Append(dst []byte, value reflect.Value) ([]byte, error) {
 
 // AppendWith is Append for values that may hold files. They are added to files.
 func (p *Plan) AppendWith(files *descriptors.Table, dst []byte, value reflect.Value) ([]byte, error) {
-	out, err := p.root.append(dst, value, place{files: files})
+	return p.AppendFrom(files, dst, memoryOf(value))
+}
+
+// AppendFrom is AppendWith for a value that lies somewhere.
+func (p *Plan) AppendFrom(files *descriptors.Table, dst []byte, m memory.Memory) ([]byte, error) {
+	out, err := p.root.append(dst, m, place{files: files})
 	if err != nil {
 		return out[:len(dst)], err
 	}
@@ -150,7 +140,12 @@ func (p *Plan) Decode(src []byte, value reflect.Value) (rest []byte, err error) 
 
 // DecodeWith is Decode for values that may hold files. They are taken from files.
 func (p *Plan) DecodeWith(files *descriptors.Table, src []byte, value reflect.Value) (rest []byte, err error) {
-	return p.root.decode(src, value, place{files: files})
+	return p.root.decode(src, memory.Of(value), place{files: files})
+}
+
+// Fill is DecodeWith for a value that lies somewhere and is zero.
+func (p *Plan) Fill(files *descriptors.Table, src []byte, m memory.Memory) (rest []byte, err error) {
+	return p.root.decode(src, m, place{files: files, zeroed: true})
 }
 
 // AppendValue appends a value of any supported type. For a type that is not basic, a
@@ -180,6 +175,6 @@ func appendOther(files *descriptors.Table, value any) msgpack.AppendOther {
 		if err != nil {
 			return dst, err
 		}
-		return plan.root.append(dst, reflect.ValueOf(value), place{depth: depth, files: files})
+		return plan.root.append(dst, memoryOf(reflect.ValueOf(value)), place{depth: depth, files: files})
 	}
 }

@@ -5,49 +5,59 @@ import (
 	"os"
 	"reflect"
 
+	"github.com/nearcall/nearcall/internal/memory"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
 )
+
+// fileNodeOf returns the node of a file or connection, or nil for any other type.
+func fileNodeOf(t reflect.Type) node {
+	switch t {
+	case reflect.TypeFor[*os.File]():
+		return fileNode{}
+	case reflect.TypeFor[*net.TCPConn]():
+		return connectionNode{}
+	}
+	return nil
+}
 
 // fileNode is the node of *os.File. The value is the number of a descriptor that
 // travels beside the payload.
 type fileNode struct{}
 
-func (fileNode) append(dst []byte, v reflect.Value, in place) ([]byte, error) {
-	number, err := in.files.GiveFile(v.Interface().(*os.File))
+func (fileNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) {
+	number, err := in.files.GiveFile(*memory.As[*os.File](m))
 	if err != nil {
 		return dst, err
 	}
 	return msgpack.AppendDescriptor(dst, number), nil
 }
 
-func (fileNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
+func (fileNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 	number, rest, err := msgpack.ReadDescriptor(src, schema.File.String())
 	if err != nil {
 		return src, err
 	}
-	file, err := in.files.TakeFile(number)
-	v.Set(reflect.ValueOf(file))
+	*memory.As[*os.File](m), err = in.files.TakeFile(number)
 	return rest, err
 }
 
 // connectionNode is the node of *net.TCPConn. The value is the same.
 type connectionNode struct{}
 
-func (connectionNode) append(dst []byte, v reflect.Value, in place) ([]byte, error) {
-	number, err := in.files.GiveConnection(v.Interface().(*net.TCPConn))
+func (connectionNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) {
+	number, err := in.files.GiveConnection(*memory.As[*net.TCPConn](m))
 	if err != nil {
 		return dst, err
 	}
 	return msgpack.AppendDescriptor(dst, number), nil
 }
 
-func (connectionNode) decode(src []byte, v reflect.Value, in place) ([]byte, error) {
+func (connectionNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 	number, rest, err := msgpack.ReadDescriptor(src, schema.Connection.String())
 	if err != nil {
 		return src, err
 	}
-	connection, err := in.files.TakeConnection(number)
-	v.Set(reflect.ValueOf(connection))
+	*memory.As[*net.TCPConn](m), err = in.files.TakeConnection(number)
 	return rest, err
 }

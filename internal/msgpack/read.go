@@ -39,6 +39,17 @@ func CheckDepth(depth int) error {
 // ReadInt reads an integer of any format that fits a signed type of that many
 // bits.
 func ReadInt(src []byte, bits int) (int64, []byte, error) {
+	if len(src) > 0 && int8(src[0]) >= leastInOneByte {
+		return int64(int8(src[0])), src[1:], nil
+	}
+	return readLongInt(src, bits)
+}
+
+// leastInOneByte is the least integer that is one byte, which is that integer as an int8.
+// The greatest is the greatest int8.
+const leastInOneByte = -32
+
+func readLongInt(src []byte, bits int) (int64, []byte, error) {
 	value, rest, err := msgp.ReadInt64Bytes(src)
 	if high := value >> (bits - 1); err != nil || high != 0 && high != -1 {
 		return 0, src, integerError(src, fmt.Sprintf("int%d", bits))
@@ -49,6 +60,13 @@ func ReadInt(src []byte, bits int) (int64, []byte, error) {
 // ReadUint reads an integer of any format that fits an unsigned type of that
 // many bits.
 func ReadUint(src []byte, bits int) (uint64, []byte, error) {
+	if len(src) > 0 && int8(src[0]) >= 0 {
+		return uint64(src[0]), src[1:], nil
+	}
+	return readLongUint(src, bits)
+}
+
+func readLongUint(src []byte, bits int) (uint64, []byte, error) {
 	value, rest, err := msgp.ReadUint64Bytes(src)
 	if err != nil || value>>bits != 0 {
 		return 0, src, integerError(src, fmt.Sprintf("uint%d", bits))

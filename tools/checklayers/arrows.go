@@ -51,7 +51,8 @@ var arrows = []layer{
 	{"internal/msgpack", []string{"internal/wire", messagePack}},
 	{"internal/schema", []string{"status", "internal/wire", "internal/msgpack", messagePack}},
 	{"internal/descriptors", []string{"internal/wire", "internal/rights", systemCalls}},
-	{"internal/codec", []string{"status", "internal/wire", "internal/descriptors", "internal/msgpack", "internal/schema", messagePack}},
+	{"internal/memory", nil},
+	{"internal/codec", []string{"status", "internal/wire", "internal/descriptors", "internal/memory", "internal/msgpack", "internal/schema", messagePack}},
 
 	// How bytes travel: below whoever serves or calls, and blind to both.
 	{"internal/transport", []string{"status", "spin", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/rights", systemCalls}},
