@@ -59,8 +59,9 @@ var arrows = []layer{
 	{"internal/transport/eventloop", []string{"internal/address", "internal/rights", "internal/transport", anything}},
 
 	// From a decoded request to the user's function.
+	{"internal/invoke", []string{"internal/memory"}},
 	{"internal/dispatch", []string{"status", "internal/wire", "internal/monotonic", "internal/msgpack", "internal/schema",
-		"internal/codec", "internal/descriptors", "internal/peercred", messagePack}},
+		"internal/codec", "internal/descriptors", "internal/invoke", "internal/memory", "internal/peercred", messagePack}},
 
 	// What users import. Server and client do not know each other.
 	{"server", []string{"status", "intercept", "observe", "spin", "internal/direct", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
