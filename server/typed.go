@@ -7,9 +7,9 @@ import (
 )
 
 // A Typed is a function whose types are known when the program is compiled, so that
-// calling it needs no reflection and, for basic types, no allocation. Pass it to
-// Register in place of the function. Plain functions with common signatures are treated
-// in the same way without being wrapped.
+// calling it needs no reflection, however large its signature is. Pass it to Register in
+// place of the function. Plain functions need no wrapping, unless their arguments or
+// results are more than registers hold.
 type Typed struct{ adapter dispatch.Adapter }
 
 // Func0 wraps a function without parameters.

@@ -39,13 +39,13 @@ func openArguments(of *schema.Function, files *descriptors.Table, payload []byte
 	return a
 }
 
-// next decodes the next argument. An argument that is missing is optional, and keeps
-// its zero value.
+// next decodes the next argument into a value that is zero. An argument that is missing is
+// optional, and leaves it so.
 func next[T any](a *arguments, by *codec.Codec[T], value *T) {
 	if a.err != nil || a.index >= a.count {
 		return
 	}
-	rest, err := by.DecodeWith(a.files, a.rest, value)
+	rest, err := by.Fill(a.files, a.rest, value)
 	a.took(rest, err)
 }
 
@@ -55,6 +55,16 @@ func (a *arguments) took(rest []byte, err error) {
 	}
 	a.rest = rest
 	a.index++
+}
+
+// tookAll is took for all arguments that were left. If one of them could not be decoded, it
+// was the one with number failed among them.
+func (a *arguments) tookAll(rest []byte, failed int, err error) {
+	if err != nil {
+		a.index += failed
+		a.fail(err)
+	}
+	a.rest = rest
 }
 
 func (a *arguments) fail(err error) {

@@ -104,7 +104,7 @@ func adapterFor(name string, fn any) (Adapter, error) {
 	if adapter, ok := commonAdapter(fn); ok {
 		return adapter, nil
 	}
-	return reflectAdapter(value)
+	return anyShapeAdapter(value)
 }
 
 // Description returns what the schema says about the function.

@@ -333,6 +333,8 @@ func TestFramesKeepNothing(t *testing.T) {
 	for _, fn := range []any{
 		func(_ context.Context, a string, b *string) (bool, error) { return b == nil, nil },
 		dispatch.Func2(func(_ context.Context, a string, b *string) (bool, error) { return b == nil, nil }),
+		func(a string, more ...string) bool { return len(more) == 0 },
+		func(a string, b, c, d, e, f, g, h, i *string) (bool, error) { return b == nil, nil }, // more than registers hold
 	} {
 		f := make1(t, fn, dispatch.Options{})
 		full, short := encode(t, []any{"a", "b"}), encode(t, []any{"a"})
