@@ -1,9 +1,11 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +38,7 @@ func AppendArgumentsFromJSON(dst []byte, f *schema.Function, text []byte) ([]byt
 	}
 	w := &fromJSON{reader: reader, types: f.Types, out: append(dst, 0)}
 	// The array of arguments is not part of any value, so it adds no depth.
-	count, err := reader.list(0, func(index int) error {
+	count, err := w.reader.list(0, func(index int) error {
 		param, ok := f.ParamAt(index)
 		if !ok {
 			param.Type.Kind = schema.Any
@@ -64,7 +66,7 @@ func AtArgument(f *schema.Function, index int, err error) error {
 
 // fromJSON appends what its reader reads.
 type fromJSON struct {
-	reader *jsonReader
+	reader jsonReader
 	types  schema.Types
 	out    []byte
 }
@@ -96,18 +98,44 @@ func (w *fromJSON) scalar(kind schema.Kind) (err error) {
 	if !fitsKind(came, kind) {
 		return mismatch(came, kind.String())
 	}
-	var text string
+	var text []byte
 	if came == "string" {
 		text, err = w.reader.string()
 	} else {
 		text = w.reader.bare()
 	}
-	if err == nil && kind == schema.Bytes {
+	if err == nil && !w.plain(kind, text) {
+		err = w.unusual(kind, text)
+	}
+	return err
+}
+
+// plain appends the values of which a call has most, without memory for their text. It
+// reports false if it has appended nothing.
+func (w *fromJSON) plain(kind schema.Kind, text []byte) bool {
+	switch {
+	case kind == schema.String:
+		// The reader lets only UTF-8 through.
+		w.out = msgp.AppendStringFromBytes(w.out, text)
+		return true
+	case kind == schema.Bytes:
+		return w.base64(text) == nil
+	case kind.IsSigned():
+		value, err := strconv.ParseInt(string(text), 10, kind.Bits())
+		if err == nil {
+			w.out = msgp.AppendInt64(w.out, value)
+		}
+		return err == nil
+	}
+	return false
+}
+
+// unusual appends any value, or says what is wrong with it.
+func (w *fromJSON) unusual(kind schema.Kind, text []byte) (err error) {
+	if kind == schema.Bytes {
 		return w.base64(text)
 	}
-	if err == nil {
-		w.out, err = appendScalar(w.out, kind, text)
-	}
+	w.out, err = appendScalar(w.out, kind, string(text))
 	return err
 }
 
@@ -123,12 +151,22 @@ func fitsKind(came string, kind schema.Kind) bool {
 	return came == "number" || came == "string"
 }
 
-func (w *fromJSON) base64(text string) error {
-	data, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
+// base64 appends bytes. The decoder skips line breaks, of which it does not tell, so that
+// only text without them says how many bytes there are.
+func (w *fromJSON) base64(text []byte) error {
+	by, before := base64.StdEncoding, len(w.out)
+	expected := by.DecodedLen(len(text)) - len(text) + len(bytes.TrimRight(text, "="))
+	w.out = msgp.AppendBytesHeader(w.out, uint32(max(expected, 0)))
+	start := len(w.out)
+	out, err := by.AppendDecode(w.out, text)
+	switch {
+	case err != nil:
+		w.out = w.out[:before]
 		return fmt.Errorf("bytes are written in base64: %w", err)
+	case len(out)-start != expected:
+		out = msgp.AppendBytes(out[:before], slices.Clone(out[start:]))
 	}
-	w.out = msgp.AppendBytes(w.out, data)
+	w.out = out
 	return nil
 }
 
@@ -214,7 +252,7 @@ func (w *fromJSON) any(depth int) (err error) {
 		w.out = msgp.AppendNil(w.out)
 		return nil
 	}
-	text := w.reader.bare()
+	text := string(w.reader.bare())
 	for _, kind := range []schema.Kind{schema.Int64, schema.Uint64, schema.Float64} {
 		before := len(w.out)
 		if w.out, err = appendScalar(w.out, kind, text); err == nil {
@@ -241,9 +279,11 @@ func (w *fromJSON) list(element schema.Type, depth int) error {
 func (w *fromJSON) pairs(t schema.Type, depth int) error {
 	at := len(w.out)
 	w.out = append(w.out, 0)
-	count, err := w.reader.object(depth, func(key string) (err error) {
-		if w.out, err = appendScalar(w.out, t.Key, key); err != nil {
-			return fmt.Errorf("key %.80q: %w", key, err)
+	count, err := w.reader.object(depth, func(key []byte) error {
+		if !w.plain(t.Key, key) {
+			if err := w.unusual(t.Key, key); err != nil {
+				return fmt.Errorf("key %.80q: %w", key, err)
+			}
 		}
 		if err := w.value(*t.Element, depth+1); err != nil {
 			return fmt.Errorf("value of key %.80q: %w", key, err)
@@ -257,12 +297,12 @@ func (w *fromJSON) pairs(t schema.Type, depth int) error {
 func (w *fromJSON) fields(name string, depth int) error {
 	at := len(w.out)
 	w.out = append(w.out, 0)
-	count, err := w.reader.object(depth, func(key string) error {
-		t, ok := w.types.Field(name, key)
+	count, err := w.reader.object(depth, func(key []byte) error {
+		t, ok := w.types.Field(name, string(key))
 		if !ok {
 			return fmt.Errorf("%s has no field %.80q; it has %s", name, key, w.types.FieldNames(name))
 		}
-		w.out = msgp.AppendString(w.out, key)
+		w.out = msgp.AppendStringFromBytes(w.out, key)
 		if err := w.value(t, depth+1); err != nil {
 			return fmt.Errorf("field %s: %w", key, err)
 		}

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,15 +16,16 @@ type jsonReader struct {
 	at   int
 }
 
-func newJSONReader(text []byte) (*jsonReader, error) {
+func newJSONReader(text []byte) (jsonReader, error) {
 	if !utf8.Valid(text) {
-		return nil, errors.New("the JSON text is not valid UTF-8")
+		return jsonReader{}, errors.New("the JSON text is not valid UTF-8")
 	}
-	if !json.Valid(text) {
+	end, ok := JSONEnd(text, 0)
+	if (!ok || SkipJSONSpace(text, end) != len(text)) && !json.Valid(text) {
 		var nothing json.RawMessage
-		return nil, fmt.Errorf("the JSON text is malformed: %w", json.Unmarshal(text, &nothing))
+		return jsonReader{}, fmt.Errorf("the JSON text is malformed: %w", json.Unmarshal(text, &nothing))
 	}
-	return &jsonReader{text: text}, nil
+	return jsonReader{text: text}, nil
 }
 
 // peek returns the first byte of the next value or the next bracket.
@@ -57,20 +57,29 @@ func (r *jsonReader) kind() string {
 	return "number"
 }
 
-// bare returns the next true, false, null or number.
-func (r *jsonReader) bare() string {
+// bare returns the next true, false, null or number, which lies in the text.
+func (r *jsonReader) bare() []byte {
 	r.peek()
-	end := bytes.IndexAny(r.text[r.at:], " \t\r\n,]}")
-	if end < 0 {
-		end = len(r.text) - r.at
+	start := r.at
+	for r.at < len(r.text) && !endsBare(r.text[r.at]) {
+		r.at++
 	}
-	token := r.text[r.at : r.at+end]
-	r.at += end
-	return string(token)
+	return r.text[start:r.at]
 }
 
-// string returns the next value, which is a string, without its escapes.
-func (r *jsonReader) string() (string, error) {
+// endsBare reports whether a byte may follow a value that is neither a string nor has
+// brackets.
+func endsBare(b byte) bool {
+	switch b {
+	case ' ', '\t', '\r', '\n', ',', ']', '}':
+		return true
+	}
+	return false
+}
+
+// string returns the next value, which is a string, without its escapes. If it has none,
+// what string returns lies in the text.
+func (r *jsonReader) string() ([]byte, error) {
 	r.peek()
 	start, escaped := r.at, false
 	for r.at++; r.text[r.at] != '"'; r.at++ {
@@ -81,11 +90,11 @@ func (r *jsonReader) string() (string, error) {
 	}
 	r.at++
 	if !escaped {
-		return string(r.text[start+1 : r.at-1]), nil
+		return r.text[start+1 : r.at-1], nil
 	}
 	var text string
 	err := json.Unmarshal(r.text[start:r.at], &text)
-	return text, err
+	return []byte(text), err
 }
 
 // list calls each for the elements of the next value.
@@ -107,7 +116,7 @@ func (r *jsonReader) list(depth int, each func(index int) error) (count int, err
 
 // object calls each for the members of the next value, with the reader before
 // the member's value.
-func (r *jsonReader) object(depth int, each func(key string) error) (count int, err error) {
+func (r *jsonReader) object(depth int, each func(key []byte) error) (count int, err error) {
 	if kind := r.kind(); kind != "map" {
 		return 0, mismatch(kind, "map")
 	}

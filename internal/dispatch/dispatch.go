@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/codec"
@@ -36,7 +37,7 @@ type Options struct {
 }
 
 // A Function is a Go function that can be called by its encoded arguments. It
-// is immutable and may be used by many goroutines.
+// is immutable and may be used by many goroutines, which share memory for calls in JSON.
 type Function struct {
 	description *schema.Function
 	options     Options
@@ -44,6 +45,8 @@ type Function struct {
 	call        callFunc
 	raw         rawFunc
 	descriptors bool
+
+	transcodings sync.Pool // of *transcoding
 }
 
 // callFunc takes the arguments in MessagePack and appends the result to dst. files
@@ -165,20 +168,39 @@ func (f *Function) callJSON(ctx context.Context, payload, dst []byte) ([]byte, e
 	if f.descriptors {
 		return dst, refused("%s takes or returns files or connections, which do not travel in JSON: call it with MessagePack", f.description.Name)
 	}
-	arguments, err := codec.AppendArgumentsFromJSON(nil, f.description, payload)
+	// A function that panics takes its memory along: what it has kept must stay its own.
+	in, kept := f.transcodings.Get().(*transcoding)
+	if !kept {
+		in = new(transcoding)
+	}
+	out, err := f.transcode(ctx, in, payload, dst)
+	if cap(in.arguments)+cap(in.result) <= transcodedBytesKept {
+		f.transcodings.Put(in)
+	}
+	return out, err
+}
+
+func (f *Function) transcode(ctx context.Context, in *transcoding, payload, dst []byte) (_ []byte, err error) {
+	in.arguments, err = codec.AppendArgumentsFromJSON(in.arguments[:0], f.description, payload)
 	if err != nil {
 		return dst, refused("%s: %w", f.description.Name, err)
 	}
-	result, err := f.call(ctx, nil, arguments, nil)
+	in.result, err = f.call(ctx, nil, in.arguments, in.result[:0])
 	if err != nil {
 		return dst, err
 	}
-	out, err := codec.AppendResultsJSON(dst, f.description, result)
+	out, err := codec.AppendResultsJSON(dst, f.description, in.result)
 	if err != nil {
 		return out, resultLost(f.description, err)
 	}
 	return out, nil
 }
+
+// A transcoding holds what a call in JSON has in MessagePack.
+type transcoding struct{ arguments, result []byte }
+
+// transcodedBytesKept bounds the memory that a transcoding keeps for the next call.
+const transcodedBytesKept = 16 << 10
 
 // rawByCall handles raw payloads for functions whose parameter is a named type of
 // bytes.
