@@ -156,26 +156,38 @@ func (e *execution) runWithin() (late <-chan struct{}) {
 		defer close(finished)
 		e.runAndLeave()
 	}()
+	if !returnsWithin(e.context, finished) {
+		return finished
+	}
+	e.cancel(context.Canceled)
+	return nil
+}
+
+// returnsWithin waits for a function until the context ends, and a moment longer. It
+// reports whether the function has returned in time.
+func returnsWithin(ctx context.Context, finished <-chan struct{}) bool {
 	select {
 	case <-finished:
-		e.cancel(context.Canceled)
-		return nil
-	case <-e.context.Done():
+		return true
+	case <-ctx.Done():
 	}
 	grace := time.NewTimer(wire.CancelGraceMs * time.Millisecond)
 	defer grace.Stop()
 	select {
 	case <-finished:
-		return nil
+		return true
 	case <-grace.C:
-		return finished
+		return false
 	}
 }
 
 // overdue returns the error for a call whose context has ended before its function
 // returned.
-func (e *execution) overdue() *status.Error {
-	if errors.Is(e.context.Err(), context.Canceled) {
+func (e *execution) overdue() *status.Error { return e.overdueIn(e.context) }
+
+// overdueIn is overdue with another context than that of the function.
+func (e *execution) overdueIn(ctx context.Context) *status.Error {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return status.Errorf(status.Cancelled, "%s was cancelled and is still running", e.function.name).With(status.OutcomeUnknown)
 	}
 	return status.Errorf(status.DeadlineExceeded, "%s was still running when its time was over", e.function.name).With(status.OutcomeUnknown)

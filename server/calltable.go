@@ -90,6 +90,14 @@ func (t *callTable) forget(e *execution) {
 	e.uncount()
 }
 
+// lateOf returns what the next reader waits for if it has taken the role from the
+// goroutine that runs the call.
+func (t *callTable) lateOf(e *execution) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return e.late
+}
+
 // remind enters a call again that forget has removed, because its answer could not be
 // sent after all.
 func (t *callTable) remind(e *execution) {

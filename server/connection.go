@@ -89,6 +89,10 @@ func (c *connection) serve() {
 			return
 		}
 	}
+	if err == nil && first == wire.FirstByteSimple {
+		r.serveSimple()
+		return
+	}
 	defer c.end()
 	switch {
 	case err != nil:
@@ -96,9 +100,6 @@ func (c *connection) serve() {
 			c.observeRefusal(err)
 		}
 		c.close(err)
-	case first == wire.FirstByteSimple:
-		r.serveSimple()
-		c.close(nil)
 	default:
 		c.server.counters.violations.Add(1)
 		c.server.config.logger.Warn("unknown protocol; connection closed", "peer", c.peer.String(), "first_byte", first)

@@ -39,6 +39,11 @@ type execution struct {
 	startedNs uint64
 	untimed   bool
 
+	// These are for such calls of the simple protocol. late is nil until the reader has
+	// lost its role to another one, and is closed when the function has returned.
+	expiryNs uint64
+	late     chan struct{}
+
 	called    bool  // whether the function was called
 	callError error // the error that it returned
 	result    []byte

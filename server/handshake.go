@@ -179,6 +179,7 @@ func (r *reader) turnAway(reason *status.Error) {
 	}
 	if first == wire.FirstByteSimple {
 		c.answerSimple(nil, reason)
+		c.output.flush()
 		return
 	}
 	_ = c.refuse(reason)

@@ -8,6 +8,12 @@ import (
 // runInline runs the request's function in the reader. It reports whether this
 // goroutine is still the reader afterwards.
 func (r *reader) runInline(f *function, expiryNs uint64) bool {
+	r.begin(f, expiryNs)
+	return r.finishInline()
+}
+
+// begin runs the function in the reader, and leaves what it returned in inline.
+func (r *reader) begin(f *function, expiryNs uint64) {
 	e := &r.inline
 	e.id, e.function, e.codec, e.payload = r.frame.CallID, f, r.frame.Codec, r.frame.Payload
 	ctx := context.Background()
@@ -24,7 +30,6 @@ func (r *reader) runInline(f *function, expiryNs uint64) bool {
 	e.marks = r.marks
 	e.mark = r.connection.role.begin(f.watchTick())
 	e.start(ctx)
-	return r.finishInline()
 }
 
 // replaceReader goes on in place of a goroutine that its call has ended.
@@ -96,5 +101,10 @@ func (c *connection) watch() {
 	c.calls.adoptLocked(&former.inline)
 	c.reader = former.successor()
 	c.calls.running.Add(1)
+	if former.simple.spoken {
+		former.inline.late = make(chan struct{})
+		go c.reader.readSimpleBeside(&former.inline)
+		return
+	}
 	go c.reader.read()
 }

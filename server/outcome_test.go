@@ -151,7 +151,8 @@ func simpleRequest(text string) []byte {
 }
 
 type simpleAnswer struct {
-	OK      bool `json:"ok"`
+	OK      bool            `json:"ok"`
+	Result  json.RawMessage `json:"r"`
 	Failure struct {
 		Code    status.Code `json:"code"`
 		Message string      `json:"message"`

@@ -97,16 +97,26 @@ func (o *output) append(header *wire.Header, payload []byte, admitted func()) bo
 	return true
 }
 
-// raw adds bytes that are not a frame. It reports what append reports.
-func (o *output) raw(data []byte) bool {
+// raw adds bytes that are not a frame, in one or more parts. It reports what append
+// reports.
+func (o *output) raw(parts ...[]byte) bool {
+	bytes := 0
+	for _, part := range parts {
+		bytes += len(part)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.waitLocked(len(data), socketOnly) {
+	if !o.waitLocked(bytes, socketOnly) {
 		return false
 	}
-	o.growLocked(len(data))
-	o.pending = append(o.pending, data...)
+	o.growLocked(bytes)
+	for _, part := range parts {
+		o.pending = append(o.pending, part...)
+	}
 	o.waiting.Store(true)
+	if len(o.pending) >= outputBytesHeld {
+		o.flushLocked()
+	}
 	return true
 }
 

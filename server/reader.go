@@ -39,6 +39,8 @@ type position struct {
 	requests  int
 	marks     *sharedmemory.Marks
 	mustLook  bool // replies were put into the ring since wakeSleeper looked
+
+	simple simpleCalls
 }
 
 func newReader(c *connection) *reader {
@@ -69,6 +71,7 @@ func (r *reader) release() {
 	r.inline.dropScratch()
 	r.returnMemory()
 	r.received.arrivals.Close()
+	r.simple.end()
 }
 
 // read makes its goroutine the reader: it processes what has arrived, sends the

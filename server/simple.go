@@ -1,17 +1,13 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"time"
 
-	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -19,55 +15,101 @@ import (
 
 const (
 	simpleHeaderBytes = 4
-	// The number of bytes in an answer besides its result.
-	simpleAnswerBytes = len(simpleAnswerStart) + 1
-	simpleAnswerStart = `{"ok":true,"r":`
 	// A shorter beginning of a hash would not distinguish enough descriptions.
 	simpleHashDigitsMin = 8
 )
 
-type simpleFailure struct {
-	Code    status.Code `json:"code"`
-	Name    string      `json:"name"`
-	Message string      `json:"message"`
-	Outcome string      `json:"outcome"`
-	Details [][2]any    `json:"details,omitempty"`
+// simpleCalls is what a reader knows of a connection that speaks the simple protocol.
+type simpleCalls struct {
+	spoken bool
+	number uint64 // of the last request, because requests of this protocol have no ids
+	seenNs uint64 // when the caller was last seen to be there
+	// line is nil until a request has to wait.
+	line *simpleLine
+}
+
+// end lets the goroutine of the line end.
+func (s *simpleCalls) end() {
+	if s.line != nil {
+		s.line.requests.close()
+		s.line.cancel(nil)
+	}
 }
 
 // serveSimple serves a connection that speaks the simple protocol: requests run one at
-// a time and are answered in order. While one runs, further ones are read, so that a
-// caller that hangs up is noticed.
+// a time and are answered in order. The reader runs quick functions itself, as it does
+// those of frames. Other requests wait in a line, and the reader reads on meanwhile, so
+// that a caller that hangs up is noticed.
 func (r *reader) serveSimple() {
 	c := r.connection
 	c.agreed.frameBytesMax = c.server.config.frameBytesMax
 	if c.server.config.observer != nil {
 		c.observeOpening()
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	requests := newSimpleQueue(c.server.config.frameBytesMax)
-	answered := make(chan struct{})
-	go func() {
-		defer close(answered)
-		for number := uint64(1); ; number++ {
-			message, found := requests.take()
-			if !found {
-				return
-			}
-			c.runSimple(ctx, number, message)
-			c.user.input.giveBack(int64(simpleHeaderBytes + len(message)))
+	r.simple.spoken, r.goOn = true, replaceSimpleReader
+	c.calls.running.Add(1)
+	r.readSimple()
+}
+
+// readSimple serves requests for as long as this goroutine is the reader. The reader
+// that sees the connection end gives everything back.
+func (r *reader) readSimple() {
+	c := r.connection
+	for {
+		message, err := r.readSimpleMessage()
+		goOn := true
+		if err == nil {
+			goOn, err = r.handleSimple(message)
 		}
-	}()
-	err := r.readSimple(requests, cancel)
-	if c.hungUp(err) {
-		cancel(err)
+		if !goOn {
+			c.calls.running.Done()
+			return
+		}
+		if err != nil {
+			r.endSimple(err)
+			c.calls.running.Done()
+			c.end()
+			return
+		}
 	}
-	requests.close()
-	c.awaitOrHangUp(answered, cancel)
+}
+
+// readSimpleBeside reads on in place of a goroutine whose function turned out to be
+// slow. Requests that follow wait behind that call.
+func (r *reader) readSimpleBeside(e *execution) {
+	c := r.connection
+	r.lineOfSimple().requests.put(simpleTurn{run: func(ctx context.Context) { c.awaitSimple(ctx, e) }})
+	c.output.flush()
+	r.readSimple()
+}
+
+// replaceSimpleReader goes on in place of a goroutine that its call has ended.
+func replaceSimpleReader(r *reader) {
+	if r.finishSimple() {
+		r.readSimple()
+	} else {
+		r.connection.calls.running.Done()
+	}
+}
+
+// endSimple answers the requests that wait, tells the caller why the connection ends if
+// that is for what it has sent, and closes the connection.
+func (r *reader) endSimple(err error) {
+	c := r.connection
+	c.output.flush()
+	if line := r.simple.line; line != nil {
+		if c.hungUp(err) {
+			line.cancel(err)
+		}
+		line.requests.close()
+		c.awaitOrHangUp(line.answered, line.cancel)
+	}
 	var refusal *status.Error
 	if errors.As(err, &refusal) {
 		c.answerSimple(nil, refusal)
+		c.output.flush()
 	}
+	c.close(nil)
 }
 
 // hungUp reports whether the caller is gone. It is not if it has only ended its own
@@ -107,25 +149,7 @@ func (c *connection) awaitOrHangUp(done <-chan struct{}, cancel context.CancelCa
 	}
 }
 
-// readSimple passes on requests until the caller ends or breaks the protocol.
-func (r *reader) readSimple(requests *simpleQueue, cancel context.CancelCauseFunc) error {
-	for {
-		message, err := r.readSimpleMessage()
-		if err != nil {
-			return err
-		}
-		if !requests.hasRoom(message) {
-			room := make(chan struct{})
-			go func() {
-				defer close(room)
-				requests.awaitRoom(message)
-			}()
-			r.connection.awaitOrHangUp(room, cancel)
-		}
-		requests.put(message)
-	}
-}
-
+// readSimpleMessage returns the next request, which is valid until the next one is read.
 func (r *reader) readSimpleMessage() ([]byte, error) {
 	c := r.connection
 	need := simpleHeaderBytes
@@ -136,170 +160,134 @@ func (r *reader) readSimpleMessage() ([]byte, error) {
 			if length > uint32(c.server.config.frameBytesMax) {
 				return nil, refusedf(status.ResourceExhausted, "a request of %d bytes (at most %d, limit frame_bytes_max); %s", length, c.server.config.frameBytesMax, raiseFrameBytes)
 			}
+			if length == 0 {
+				return nil, refusedf(status.InvalidArgument, `a request of 0 bytes; send {"f": NAME, "a": [ARGUMENTS]}`)
+			}
 			need = simpleHeaderBytes + int(length)
 		}
 		if len(have) >= need && need > simpleHeaderBytes {
-			if !c.user.input.take(int64(need)) {
-				return nil, c.user.input.refusal(int64(need))
-			}
 			r.input.advance(need)
-			return bytes.Clone(have[simpleHeaderBytes:need]), nil
+			return have[simpleHeaderBytes:need], nil
 		}
-		if len(have) >= simpleHeaderBytes && need == simpleHeaderBytes {
-			return nil, refusedf(status.InvalidArgument, `a request of 0 bytes; send {"f": NAME, "a": [ARGUMENTS]}`)
-		}
+		c.output.flush()
 		if err := r.receive(need); err != nil {
 			return nil, err
 		}
+		r.simple.seenNs = r.nowNs
 	}
 }
 
-// runSimple runs one request and answers it. Requests are numbered because those of the
-// simple protocol have no ids.
-func (c *connection) runSimple(ctx context.Context, number uint64, message []byte) {
+// handleSimple runs a request, or puts it into the line. goOn is false if this goroutine
+// is no longer the reader.
+func (r *reader) handleSimple(message []byte) (goOn bool, err error) {
+	c := r.connection
+	r.simple.number++
+	if !r.simple.line.isIdle() {
+		return true, r.queueSimple(message)
+	}
 	request, err := parseSimpleRequest(message)
 	if err != nil {
-		c.answerSimple(nil, refusedf(status.InvalidArgument, `not a request: send {"f": NAME, "a": [ARGUMENTS]} (%s)`, err))
-		c.close(nil)
-		return
+		return true, notSimple(err)
 	}
-	result, err := c.callSimple(ctx, number, request)
-	if err == nil && len(result) > c.agreed.frameBytesMax-simpleAnswerBytes {
-		err = status.Errorf(status.ResourceExhausted, "the result has %d bytes (at most %d, limit frame_bytes_max); %s", len(result), c.agreed.frameBytesMax, raiseFrameBytes).With(status.OutcomeExecutedResultLost)
-	}
-	c.answerSimple(result, err)
-}
-
-func (c *connection) callSimple(ctx context.Context, number uint64, request *simpleRequest) ([]byte, error) {
-	e, refusal := c.newSimple(ctx, number, request)
-	if refusal != nil {
-		if c.server.config.observer != nil {
-			c.observeRefusedCall(c.service.table.byName[request.Function], len(request.Arguments), status.FromError(refusal))
+	r.nowNs = c.server.clock.Ns()
+	if r.nowNs-r.simple.seenNs > uint64(hangUpPoll) {
+		// This caller has sent many requests ahead.
+		if r.simple.seenNs = r.nowNs; c.isLeft() {
+			return true, io.EOF
 		}
-		return nil, refusal
 	}
-	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
-	defer stop()
-	return e.runSimple()
+	f, timeout, refusal := c.admitSimple(&request)
+	if refusal != nil {
+		c.refuseSimple(f, &request, refusal)
+		c.answerSimple(nil, refusal)
+		return true, nil
+	}
+	if !f.inline() || c.mustHoldBack(f) && !c.output.promiseNow(c.toPromise(f)) {
+		return true, r.queueSimple(message)
+	}
+	r.frame.CallID, r.frame.Codec, r.frame.Payload = r.simple.number, wire.CodecJSON, request.arguments
+	r.inline.expiryNs = r.nowNs + uint64(timeout)
+	r.begin(f, r.inline.expiryNs)
+	return r.finishSimple(), nil
 }
 
-// newSimple returns the execution of a request, or why the request is refused.
-func (c *connection) newSimple(ctx context.Context, number uint64, request *simpleRequest) (*execution, error) {
-	if ctx.Err() != nil {
-		return nil, notStarted(context.Canceled)
+// finishSimple ends a call that the reader has begun, and reports whether this goroutine
+// is still the reader.
+func (r *reader) finishSimple() bool {
+	c, e := r.connection, &r.inline
+	stillReader := c.role.end(e.mark)
+	doneNs := c.account(e, e.startedNs, false)
+	e.cancel(context.Canceled)
+	if stillReader {
+		r.doneNs = doneNs
+		e.answerSimple(e.result, e.err)
+		e.context, e.payload, e.result = nil, nil, nil
+		return true
 	}
-	f := c.service.table.byName[request.Function]
+	c.calls.forget(e)
+	if late := c.calls.lateOf(e); late != nil {
+		close(late)
+	} else if e.observed != nil {
+		// The connection was closed meanwhile.
+		e.observeEnd(status.FromError(e.err), len(e.result))
+	}
+	return false
+}
+
+// awaitSimple waits, within its deadline, for a call that the reader has begun and that
+// turned out to be slow, and answers it.
+func (c *connection) awaitSimple(ctx context.Context, e *execution) {
+	within := e.context
+	if within == nil {
+		within = &callContext{deadline: time.Now().Add(time.Duration(e.expiryNs - c.server.clock.Ns()))}
+	}
+	stop := context.AfterFunc(ctx, func() { within.end(context.Canceled) })
+	defer stop()
+	if returnsWithin(within, e.late) {
+		e.answerSimple(e.result, e.err)
+	} else {
+		e.answerSimple(nil, e.overdueIn(within))
+	}
+	c.output.flush()
+}
+
+// admitSimple returns the function that a request calls and how long the call may take,
+// or why the request is refused.
+func (c *connection) admitSimple(request *simpleRequest) (*function, time.Duration, error) {
+	f := c.service.table.byName[string(request.function)]
 	if f == nil {
-		return nil, noSuchFunction(request.Function)
+		return nil, 0, noSuchFunction(string(request.function))
 	}
 	if refusal := request.checkDescription(f); refusal != nil {
-		return nil, refusal
+		return f, 0, refusal
 	}
 	timeout := wire.CallTimeoutMs * time.Millisecond
-	if request.TimeoutMs != nil {
-		timeout = time.Duration(min(*request.TimeoutMs, float64(1<<31)) * float64(time.Millisecond))
+	if request.hasTimeout {
+		timeout = time.Duration(min(request.timeoutMs, float64(1<<31)) * float64(time.Millisecond))
 	}
 	if timeout <= 0 {
-		return nil, refusedf(status.DeadlineExceeded, "the timeout of %v had passed before the call began", timeout)
+		return f, 0, refusedf(status.DeadlineExceeded, "the timeout of %v had passed before the call began", timeout)
 	}
-	deadline := time.Now().Add(timeout)
-	if c.mustHoldBack(f) {
-		if refusal := c.holdBack(f, timeout, ctx.Done()); refusal != nil {
-			return nil, refusal
-		}
+	return f, timeout, nil
+}
+
+// refuseSimple tells the observer, if there is one, of a request that was refused.
+func (c *connection) refuseSimple(f *function, request *simpleRequest, refusal error) {
+	if c.server.config.observer != nil {
+		c.observeRefusedCall(f, len(request.arguments), status.FromError(refusal))
 	}
-	e := &execution{server: c.server, connection: c, id: number, function: f, codec: wire.CodecJSON, payload: request.Arguments}
-	if len(e.payload) == 0 {
-		e.payload = []byte("[]")
-	}
-	e.context = &callContext{function: f.name, peer: &c.peer, deadline: deadline, values: c.service.values}
-	return e, nil
 }
 
 // checkDescription refuses a request that was written for another description of the
 // function.
 func (r *simpleRequest) checkDescription(f *function) error {
 	switch {
-	case r.Description == nil:
+	case !r.hasDescription:
 		return nil
-	case len(*r.Description) < simpleHashDigitsMin || !schema.IsHashPrefix(*r.Description):
-		return refusedf(status.InvalidArgument, `"d" is %.80q: it must be the function's hash, or at least its first %d hexadecimal digits, in lower case`, *r.Description, simpleHashDigitsMin)
-	case !strings.HasPrefix(f.Description().Hash, *r.Description):
+	case len(r.description) < simpleHashDigitsMin || !schema.IsHashPrefix(r.description):
+		return refusedf(status.InvalidArgument, `"d" is %.80q: it must be the function's hash, or at least its first %d hexadecimal digits, in lower case`, r.description, simpleHashDigitsMin)
+	case !strings.HasPrefix(f.Description().Hash, r.description):
 		return otherDescription(f.name)
 	}
 	return nil
-}
-
-// runSimple runs a call within its deadline, which nobody else keeps for callers of the
-// simple protocol. A function that goes on counts until it returns.
-func (e *execution) runSimple() ([]byte, error) {
-	if e.server.config.observer == nil {
-		return e.runInTime()
-	}
-	e.observeBegin(e.connection.observed.Load())
-	result, err := e.runInTime()
-	e.observeEnd(status.FromError(err), len(result))
-	return result, err
-}
-
-func (e *execution) runInTime() ([]byte, error) {
-	c := e.connection
-	if refusal := c.calls.remember(e); refusal != nil {
-		return nil, refusal
-	}
-	finish := func() {
-		c.calls.forget(e)
-		c.calls.running.Done()
-	}
-	if err := e.enter(); err != nil {
-		finish()
-		return nil, err
-	}
-	if limit := e.function.maxRunTime; limit > 0 {
-		e.context.shorten(time.Now().Add(limit))
-	}
-	if late := e.runWithin(); late != nil {
-		go func() {
-			<-late
-			finish()
-		}()
-		return nil, e.overdue()
-	}
-	finish()
-	e.function.expect(len(e.result))
-	return e.result, e.err
-}
-
-// answerSimple writes one answer.
-func (c *connection) answerSimple(result []byte, err error) {
-	body := append([]byte(simpleAnswerStart), result...)
-	if err == nil {
-		body = append(body, '}')
-	} else {
-		failure := status.FromError(err)
-		if body = appendSimpleFailure(nil, failure); len(body) > c.server.config.frameBytesMax {
-			body = appendSimpleFailure(nil, withoutDetails(failure))
-		}
-	}
-	if !c.sendSimple(body) {
-		c.sendSimple(appendSimpleFailure(nil, withoutDetails(c.user.output.lost("the call", int64(len(body))))))
-	}
-	c.output.flush()
-}
-
-func (c *connection) sendSimple(body []byte) bool {
-	return c.output.raw(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
-}
-
-func appendSimpleFailure(dst []byte, failure *status.Error) []byte {
-	told := simpleFailure{Code: failure.Code, Name: failure.Code.String(), Message: codec.CutMessage(failure.Message), Outcome: failure.Outcome.String()}
-	for _, detail := range failure.Details {
-		told.Details = append(told.Details, [2]any{detail.Type, detail.Value})
-	}
-	text, err := json.Marshal(told)
-	if err != nil {
-		told.Details = nil
-		text, _ = json.Marshal(told)
-	}
-	return fmt.Appendf(dst, `{"ok":false,"e":%s}`, text)
 }

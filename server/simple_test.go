@@ -1,13 +1,18 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
 )
@@ -87,4 +92,73 @@ func TestSimpleRefusalCancelsNothing(t *testing.T) {
 		}
 	}
 	waitFor(t, "the connection to be closed", func() bool { return s.Statistics().Connections == 0 })
+}
+
+// TestSimpleAnswersKeepTheirOrder: whichever goroutine runs a request, those behind it
+// wait for it.
+func TestSimpleAnswersKeepTheirOrder(t *testing.T) {
+	s, g := newServer(t), newGate()
+	register(t, s, "same", func(n int64) int64 { return n })
+	register(t, s, "apart", func(n int64) int64 { return n }, server.Apart())
+	register(t, s, "wait", func(n int64) int64 { g.waitOrEnd(context.Background()); return n })
+	c := dial(t, start(t, s))
+	const rounds = 10
+	var all []byte
+	count := 0
+	for range rounds {
+		for _, name := range []string{"same", "apart", "same", "wait", "same", "same"} {
+			all = append(all, simpleRequest(fmt.Sprintf(`{"f":%q,"a":[%d]}`, name, count))...)
+			count++
+		}
+	}
+	c.send(all)
+	<-g.started
+	close(g.release)
+	for i := range count {
+		if answer := c.simpleAnswer(c.conn); !answer.OK || string(answer.Result) != strconv.Itoa(i) {
+			t.Fatalf("answer %d is %+v", i, answer)
+		}
+	}
+}
+
+// TestSimpleCallsEndWithTheirServer: also one that the reader runs itself, of which the
+// observer is told once.
+func TestSimpleCallsEndWithTheirServer(t *testing.T) {
+	ended := make(chan error, 8)
+	observer := &observe.Observer{CallEnded: func(_ context.Context, call *observe.Call) { ended <- call.Err }}
+	s, g := newServer(t, server.WithObserver(observer)), newGate()
+	register(t, s, "wait", g.waitOrEnd)
+	path, served := serveCounted(t, s, new(atomic.Int64))
+	c := dial(t, path)
+	c.send(simpleRequest(`{"f":"wait"}`))
+	<-g.started
+	go s.Close()
+	if n, err := c.conn.Read(make([]byte, 1)); n > 0 || err == nil {
+		t.Errorf("a server that is closed answers: %d bytes, %v", n, err)
+	}
+	close(g.release)
+	if err := <-served; !errors.Is(err, server.ErrServerClosed) {
+		t.Errorf("Serve: %v", err)
+	}
+	waitFor(t, "the observer to be told of the call", func() bool { return len(ended) > 0 })
+	waitFor(t, "the connection to be forgotten", func() bool { return s.Statistics().Connections == 0 })
+	if len(ended) > 1 {
+		t.Errorf("the call has ended %d times", len(ended))
+	}
+}
+
+// TestSimpleAnswersAreNotHeldBack: many answers of requests that were sent together do
+// not have to wait for the last one.
+func TestSimpleAnswersAreNotHeldBack(t *testing.T) {
+	const room = 8 << 20
+	s := newServer(t, server.WithOutputBytes(1<<30, room))
+	register(t, s, "fill", func(n int64) string { return strings.Repeat("x", int(n)) })
+	c := dial(t, start(t, s))
+	const requests = 200
+	c.send(bytes.Repeat(simpleRequest(`{"f":"fill","a":[60000]}`), requests))
+	for i := range requests {
+		if answer := c.simpleAnswer(c.conn); !answer.OK {
+			t.Fatalf("answer %d: %+v", i, answer.Failure)
+		}
+	}
 }
