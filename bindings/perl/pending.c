@@ -223,11 +223,21 @@ static bool encode(pTHX_ ncp_call *call, ncp_invocation *invocation)
     return false;
 }
 
-/* A signal comes before anything is sent, while a lost connection is made anew;
- * the request stays whole, unless a handler used the handle. */
-static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
+/* After a signal. As long as nothing is sent the request stays whole, unless a handler used the
+ * handle. One of which a part is sent may run whatever becomes of it here, and has its deadline. */
+static int go_on_sending(pTHX_ ncp_call *call, ncp_invocation *invocation, int64_t began_ms)
 {
     nearcall_client *client = call->handle->client;
+    bool is_unsent = nearcall_error_outcome(client) == NEARCALL_OUTCOME_NOT_EXECUTED;
+
+    ncp_run_signal_handlers(aTHX_ invocation, is_unsent ? NEARCALL_OUTCOME_NOT_EXECUTED
+                                                        : NEARCALL_OUTCOME_UNKNOWN);
+    return nearcall_request_send(client, is_unsent ? ncp_remaining_ms(aTHX_ invocation, began_ms)
+                                                   : invocation->timeout_ms, &call->id);
+}
+
+static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
+{
     int64_t began_ms;
     int r;
 
@@ -236,11 +246,9 @@ static void send_request(pTHX_ ncp_call *call, ncp_invocation *invocation)
         return;
     began_ms = ncp_now_ms();
     ncp_use_options(invocation);
-    r = nearcall_request_send(client, invocation->timeout_ms, &call->id);
-    while (r == NEARCALL_E_INTERRUPTED) {
-        ncp_run_signal_handlers(aTHX_ invocation, NEARCALL_OUTCOME_NOT_EXECUTED);
-        r = nearcall_request_send(client, ncp_remaining_ms(aTHX_ invocation, began_ms), &call->id);
-    }
+    r = nearcall_request_send(call->handle->client, invocation->timeout_ms, &call->id);
+    while (r == NEARCALL_E_INTERRUPTED)
+        r = go_on_sending(aTHX_ call, invocation, began_ms);
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ invocation);
     set_in_flight(call, NCP_SENT);

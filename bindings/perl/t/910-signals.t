@@ -135,6 +135,34 @@ subtest 'signals while begin connects again' => sub {
     is( $handle->one, 1, 'the handle can be used' );
 };
 
+# Whether the function then runs is up to the server.
+subtest 'a signal while a part of a request is sent' => sub {
+    my $stopped = TestServer->start;
+    my $ends = sub {
+        my ( $timeout, $handler ) = @_;
+        my $handle = Nearcall->new( $stopped->address, shared_memory => 0, timeout => 60 );
+        $handle->identity(1);
+        $stopped->signal('STOP');
+        local $SIG{ALRM} = sub { $handler->($handle) };
+        my $sender = signal_when_asleep('ALRM');
+        my $error = error_of { $handle->with( timeout => $timeout )->begin( identity => 'x' x 2_000_000 )->wait; die "sent\n" };
+        waitpid $sender, 0;
+        $stopped->signal('CONT');
+        is( $handle->one, 1, 'the handle can be used' );
+        return $error;
+    };
+
+    my $error = $ends->( 60, sub { $stopped->signal('CONT'); $_[0]->one } );
+    is( $error->name, 'CANCELLED', 'a handler that uses the handle gives the call up' ) or diag $error;
+    ok( $error->unknown, '... of which a part was sent' );
+
+    $error = $ends->( 0.5, sub { my $end = time + 1; 1 while time < $end } );
+    is( $error->name, 'DEADLINE_EXCEEDED', 'a handler that takes all of the time' ) or diag $error;
+    ok( $error->unknown, '... of a call of which a part was sent' );
+
+    is( $ends->( 60, sub { $stopped->signal('CONT') } ), "sent\n", 'any other lets it go on' );
+};
+
 subtest 'a handler that dies' => sub {
     local $SIG{ALRM} = sub { die "too late\n" };
     for my $way ( sub { $go->sleep(60_000) }, sub { $go->begin( sleep => 60_000 )->wait },
