@@ -382,7 +382,8 @@ SV *ncp_call_begin(pTHX_ ncp_invocation *from)
 /* ---- Finishing ---- */
 
 /* Runs a method of the call that can throw, here where nobody catches it; on a stack of its
- * own, as all that may run user code. A call that was cancelled meanwhile stays that. */
+ * own, as all that may run user code. A call that was cancelled meanwhile stays that. What is thrown
+ * is taken before any temporary is freed, whose destructor may clear it. */
 static void attempt(pTHX_ ncp_call *call, const char *method)
 {
     dSP;
@@ -394,7 +395,7 @@ static void attempt(pTHX_ ncp_call *call, const char *method)
     PUSHMARK(SP);
     XPUSHs(sv_2mortal(newRV_inc(call->object)));
     PUTBACK;
-    call_method(method, G_EVAL | G_VOID | G_DISCARD);
+    call_method(method, G_EVAL | G_VOID);
     POPSTACK;
     /* The truth of an object is user code. */
     if ((SvROK(ERRSV) || SvTRUE_nomg(ERRSV)) && call->state != NCP_CANCELLED)

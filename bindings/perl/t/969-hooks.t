@@ -103,6 +103,30 @@ subtest 'an object as fallback of overloading' => sub {
     }
 };
 
+{
+    package Hostile::Evaluates;
+    sub DESTROY { eval { 1 } }
+}
+
+# As in destructors that were written before perl kept the exception from them.
+subtest 'destructors that clear the exception' => sub {
+    my %refuses = (
+        'dies'               => sub { die "of its own\n" },
+        'is refused'         => sub { [] },
+        'calls by the handle' => sub { $_[0]->begin('one'); 'text' },
+    );
+    for my $what ( sort keys %refuses ) {
+        like( outcome {
+            my $loop = Nearcall->new( $server->address, timeout => 30, nonblocking => 1 );
+            my $list;
+            $list = [ text( sub { @$list = (); $refuses{$what}->($loop) } ), bless [], 'Hostile::Evaluates' ];
+            my $call = $loop->begin( identity => $list );
+            $loop->process until $call->ready || !defined $loop->timeout;
+            return $call->ready ? $call->error : 'never over';
+        }, qr/\A(?:of its own|identity: INVALID_ARGUMENT: )/, "code that $what" );
+    }
+};
+
 subtest 'lists of options' => sub {
     is( outcome {
         my @values;
