@@ -6,6 +6,13 @@
 
 /* ---- Whole numbers in decimal ---- */
 
+/* Under `use locale` perl also takes what the locale has for a point, as a comma, which may have
+ * several bytes. In what perl has found to be a number nothing else is left. */
+static bool is_point(char c)
+{
+    return !isDIGIT(c) && !isSPACE(c) && c != 'e' && c != 'E';
+}
+
 typedef struct decimal {
     const char *text; /* the digits, and at most one point among them */
     const char *end;
@@ -20,10 +27,10 @@ static decimal decimal_of(const char *text, const char *end)
     IV exponent = 0;
     bool is_small = false, behind_point = false;
 
-    while (text < end && !isDIGIT(*text) && *text != '.')
+    while (text < end && (isSPACE(*text) || *text == '+' || *text == '-'))
         text++;
-    for (result.text = text; text < end && (isDIGIT(*text) || *text == '.'); text++) {
-        behind_point = behind_point || *text == '.';
+    for (result.text = text; text < end && (isDIGIT(*text) || is_point(*text)); text++) {
+        behind_point = behind_point || is_point(*text);
         result.whole_digits += !behind_point;
     }
     result.end = text;
@@ -51,7 +58,7 @@ bool ncp_whole_of_decimal(const char *text, STRLEN bytes, UV *ret_magnitude)
     IV left = number.whole_digits;
 
     for (text = number.text; text < number.end; text++) {
-        if (*text == '.')
+        if (is_point(*text))
             continue;
         if (left-- > 0 ? !append_digit(&magnitude, (UV)(*text - '0')) : *text != '0')
             return false;
@@ -68,13 +75,13 @@ bool ncp_whole_of_decimal(const char *text, STRLEN bytes, UV *ret_magnitude)
 /* So that the first digit is not zero; a number of zeros has none. */
 static void skip_zeros(decimal *number)
 {
-    for (; number->text < number->end && (*number->text == '0' || *number->text == '.'); number->text++)
+    for (; number->text < number->end && (*number->text == '0' || is_point(*number->text)); number->text++)
         number->whole_digits -= *number->text == '0';
 }
 
 static char next_digit(decimal *number)
 {
-    if (number->text < number->end && *number->text == '.')
+    while (number->text < number->end && is_point(*number->text))
         number->text++;
     return number->text < number->end ? *number->text++ : '0';
 }
