@@ -272,10 +272,9 @@ static void encode_arguments(pTHX_ ncp_encoder *e)
     }
 }
 
-/* The plan of the arguments, which their code can replace until there is a request. */
-static void choose_plan(pTHX_ ncp_encoder *e)
+/* What the server describes by now, which so many arguments fit. */
+static const ncp_plan *fitting_plan(pTHX_ ncp_invocation *call)
 {
-    ncp_invocation *call = e->call;
     const ncp_plan *plan = ncp_plan_current(aTHX_ call->function);
 
     if (UNLIKELY(plan->revision == 0))
@@ -286,8 +285,17 @@ static void choose_plan(pTHX_ ncp_encoder *e)
     }
     call->revision = plan->revision;
     check_count(aTHX_ call, plan);
+    return plan;
+}
+
+/* The plan of the arguments, which their code, and that of modules that are loaded, can replace
+ * until there is a request. */
+static void choose_plan(pTHX_ ncp_encoder *e)
+{
+    const ncp_plan *plan = fitting_plan(aTHX_ e->call);
+
     if (plan->has_connections && ncp_load_sockets(aTHX_ e))
-        plan = ncp_plan_current(aTHX_ call->function);
+        plan = fitting_plan(aTHX_ e->call);
     if (e->owned)
         ncp_hold(aTHX_ e, (SV *)plan->memory);
     e->plan = plan;

@@ -7,6 +7,7 @@ use warnings;
 use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
+use LyingServer qw(msgpack);
 use TestServer;
 use TestTools qw(in_child);
 
@@ -57,6 +58,30 @@ for my $file ( 'IO/Socket/IP.pm', 'IO/Socket.pm', 'JSON/PP/Boolean.pm' ) {
         };
         like( $said, qr/\A(?:alarm|died once|Can't "last" outside a loop block|IO::Socket::IP to port ours)(?:\|IO::Socket::IP to port ours){2}\z/, "$what, in $file" );
     }
+}
+
+# Loading comes before there is a request, so that code may call by the same handle.
+for my $case ( [ 'fewer', [] ], [ 'more', [ { name => 'a', type => 'any' }, { name => 'b', type => 'any' } ] ] ) {
+    my ( $what, $params ) = @$case;
+    my $generation = 0;
+    my $describe = sub {
+        return msgpack( { name => 'f', results => ['int64'], hash => "0000000$generation" . 'a' x 56,
+            params => $generation == 1 ? [ { name => 'a', type => 'connection' } ] : $params } );
+    };
+    my $replaced = LyingServer->start( $describe, sub { msgpack(1) }, sub { ++$generation }, LyingServer::DESCRIPTIONS );
+    my $said = in_child {
+        my $go = Nearcall->new( $replaced->address, timeout => 60 );
+        my $hook = sub {
+            return if $_[1] ne 'IO/Socket/IP.pm';
+            $go->disconnect;
+            $go->call( f => (1) x @$params );
+            return;
+        };
+        local @INC = ( $hook, @INC );
+        my $said = eval { $go->call( f => 1 ) } // $@->message;
+        return $said . ', ' . $go->call( f => (1) x @$params );
+    };
+    like( $said, qr/\Af takes [02] arguments; 1 came.*, 1\z/, "a hook that learns of $what parameters" );
 }
 
 done_testing;
