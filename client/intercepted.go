@@ -19,21 +19,36 @@ func (c *core) intercept(ctx context.Context, r *call) *status.Error {
 		ctx, cancel = context.WithTimeout(ctx, r.options.timeout)
 		defer cancel()
 	}
-	r.intercepted, r.called, r.callFailure, r.added = true, false, nil, r.added[:0]
-	return r.settle(c.interceptFrom(ctx, r, 0))
+	r.intercepted, r.called, r.returned, r.callFailure, r.added = true, false, false, nil, r.added[:0]
+	r.startNs = c.clock.Ns()
+	r.latestNs = c.deadline(ctx, r)
+	return r.settle(c.interceptAll(ctx, r))
 }
 
-func (c *core) interceptFrom(ctx context.Context, r *call, index int) error {
+// interceptAll runs the interceptors. It returns when none of them uses the call any more,
+// not even in goroutines that they have left behind.
+func (c *core) interceptAll(ctx context.Context, r *call) error {
+	round := r.nexts.Begin()
+	defer r.nexts.End()
+	return c.interceptFrom(ctx, r, round, 0)
+}
+
+func (c *core) interceptFrom(ctx context.Context, r *call, round uint64, index int) error {
 	if interceptors := r.options.interceptors; index < len(interceptors) {
 		return interceptors[index](ctx, (*interceptedCall)(r), func(ctx context.Context) error {
-			return c.interceptFrom(ctx, r, index+1)
+			if !r.nexts.Enter(round) {
+				return notExecuted(status.Internal, "an interceptor called next when its call was over")
+			}
+			defer r.nexts.Leave()
+			return c.interceptFrom(ctx, r, round, index+1)
 		})
 	}
-	if r.called {
+	if !r.nexts.Claim() {
 		return notExecuted(status.Internal, "an interceptor called %s more than once", r.name)
 	}
 	r.called = true
 	r.callFailure = c.retry(ctx, r)
+	r.returned = true
 	return asError(r.callFailure)
 }
 
@@ -41,8 +56,10 @@ func (c *core) interceptFrom(ctx context.Context, r *call, index int) error {
 // whether the function ran, and a call without a result cannot be made a success.
 func (r *call) settle(err error) *status.Error {
 	switch {
-	case err == nil && r.called:
+	case err == nil && r.returned:
 		return r.callFailure
+	case err == nil && r.called:
+		err = status.Errorf(status.Internal, "%s panicked, and an interceptor did not say so", r.name)
 	case err == nil:
 		return notExecuted(status.Internal, "an interceptor of %s neither called it nor said why", r.name)
 	}
@@ -50,6 +67,8 @@ func (r *call) settle(err error) *status.Error {
 	switch {
 	case !r.called:
 		failure.Outcome = status.OutcomeNotExecuted
+	case !r.returned:
+		failure.Outcome = status.OutcomeUnknown
 	case r.callFailure != nil:
 		failure.Outcome = r.callFailure.Outcome
 	default:
@@ -135,7 +154,7 @@ func (r *interceptedReply) Metadata() map[string][]string { return r.metadata }
 func (r *interceptedReply) Codec() intercept.Codec { return intercept.Codec(r.codec) }
 
 func (r *interceptedReply) Bytes() []byte {
-	if !r.called || r.callFailure != nil {
+	if !r.returned || r.callFailure != nil {
 		return nil
 	}
 	return r.reply[r.replyStart:]

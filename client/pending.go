@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/descriptors"
+	"github.com/nearcall/nearcall/internal/nexts"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/status"
@@ -79,11 +80,13 @@ type call struct {
 	failure    *status.Error
 	roundTrip  time.Duration // of a ping
 
-	// Of a call that interceptors run around: metadata that they have added, encoded, and
-	// how the call itself ended.
-	intercepted, called bool
-	added               []byte
-	callFailure         *status.Error
+	// Of a call that interceptors run around: metadata that they have added, encoded, how
+	// the call itself ended, and the deadline that they cannot move.
+	intercepted, called, returned bool
+	added                         []byte
+	callFailure                   *status.Error
+	latestNs                      uint64
+	nexts                         nexts.Guard
 
 	// observed is what an observer is told of the call, nil without an observer, and
 	// observation its memory, which is kept between uses.
@@ -133,7 +136,7 @@ func (c *call) reset() {
 	c.dynamic.encodedBy = nil
 	c.files.Close()
 	c.leads, c.idle, c.unsent = false, false, false
-	c.intercepted, c.called, c.callFailure, c.added = false, false, nil, c.added[:0]
+	c.intercepted, c.called, c.returned, c.callFailure, c.added = false, false, false, nil, c.added[:0]
 	c.inMemory, c.observed = false, nil
 	c.id, c.expired, c.functionID, c.replyCodec, c.replyStart = 0, false, 0, 0, 0
 	if cap(c.request) > replyBytesKept {

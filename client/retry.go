@@ -17,6 +17,9 @@ func (c *core) retry(ctx context.Context, r *call) *status.Error {
 	}
 	r.startNs = c.clock.Ns()
 	r.deadlineNs = c.deadline(ctx, r)
+	if r.intercepted {
+		r.deadlineNs = min(r.deadlineNs, r.latestNs)
+	}
 	if ctx.Err() != nil {
 		return endOfWaiting(ctx, "before the call began").With(status.OutcomeNotExecuted)
 	}

@@ -39,7 +39,11 @@ import (
 type Interceptor func(ctx context.Context, call Call, next Next) error
 
 // Next goes on with a call: it runs the next interceptor and, after the last one, the call
-// itself. Call it at most once, with the interceptor's context or one derived from it.
+// itself. Call it at most once, with the interceptor's context or one derived from it. A
+// context with a later deadline does not give a client's call more time.
+//
+// An interceptor should not return before next has. If it leaves next running in another
+// goroutine, the call ends when next has returned; after that next only returns an error.
 type Next func(ctx context.Context) error
 
 // A Call is one call as an interceptor sees it. It is valid until the interceptor has

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/nearcall/nearcall/internal/descriptors"
+	"github.com/nearcall/nearcall/internal/nexts"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/observe"
@@ -45,7 +46,9 @@ type execution struct {
 	late     chan struct{}
 
 	called    bool  // whether the function was called
+	returned  bool  // whether it has returned to the interceptors
 	callError error // the error that it returned
+	nexts     nexts.Guard
 	result    []byte
 	scratch   []byte // where typed results are encoded
 	reserved  int64  // bytes of it that are counted in the user's share
@@ -97,9 +100,9 @@ func (e *execution) run(ctx context.Context) {
 			}
 		}
 	}()
-	e.called, e.callError = false, nil
+	e.called, e.returned, e.callError = false, false, nil
 	if len(e.function.interceptors) > 0 {
-		e.err = e.settle(e.intercept(ctx, 0))
+		e.err = e.settle(e.interceptAll(ctx))
 	} else {
 		e.err = withOutcome(e.call(ctx))
 	}
@@ -119,18 +122,30 @@ func (e *execution) call(ctx context.Context) (err error) {
 	return err
 }
 
-func (e *execution) intercept(ctx context.Context, index int) error {
-	interceptors := e.function.interceptors
-	if index == len(interceptors) {
-		if e.called {
-			return status.Errorf(status.Internal, "an interceptor called %s more than once", e.function.name)
-		}
-		e.callError = withOutcome(e.call(ctx))
-		return e.callError
+// interceptAll runs the interceptors. It returns when none of them uses the execution any
+// more, not even in goroutines that they have left behind.
+func (e *execution) interceptAll(ctx context.Context) error {
+	round := e.nexts.Begin()
+	defer e.nexts.End()
+	return e.intercept(ctx, round, 0)
+}
+
+func (e *execution) intercept(ctx context.Context, round uint64, index int) error {
+	if interceptors := e.function.interceptors; index < len(interceptors) {
+		return interceptors[index](ctx, (*interceptedCall)(e), func(ctx context.Context) error {
+			if !e.nexts.Enter(round) {
+				return refusedf(status.Internal, "an interceptor called next when its call was over")
+			}
+			defer e.nexts.Leave()
+			return e.intercept(ctx, round, index+1)
+		})
 	}
-	return interceptors[index](ctx, (*interceptedCall)(e), func(ctx context.Context) error {
-		return e.intercept(ctx, index+1)
-	})
+	if !e.nexts.Claim() {
+		return status.Errorf(status.Internal, "an interceptor called %s more than once", e.function.name)
+	}
+	e.callError = withOutcome(e.call(ctx))
+	e.returned = true
+	return e.callError
 }
 
 // settle turns the error that interceptors have returned into one that can be sent.
@@ -140,6 +155,8 @@ func (e *execution) settle(err error) error {
 	switch {
 	case err == nil && e.callError != nil:
 		return e.callError
+	case err == nil && e.called && !e.returned:
+		err = status.Errorf(status.Internal, "function %s panicked, and an interceptor did not say so", e.function.name)
 	case err == nil && !e.called:
 		err = status.Errorf(status.Internal, "an interceptor of %s neither called it nor said why", e.function.name)
 	case err == nil:

@@ -57,7 +57,7 @@ func (r *interceptedReply) Metadata() map[string][]string { return r.context.the
 func (r *interceptedReply) Codec() intercept.Codec { return intercept.Codec(r.codec) }
 
 func (r *interceptedReply) Bytes() []byte {
-	if !r.called || r.callError != nil {
+	if !r.returned || r.callError != nil {
 		return nil
 	}
 	return r.result

@@ -45,6 +45,7 @@ var arrows = []layer{
 	{"internal/windows", nil},
 	{"internal/hostname", nil},
 	{"internal/direct", nil},
+	{"internal/nexts", nil},
 
 	// From bytes to values: single values, then types and descriptions, then
 	// the user's own values by those.
@@ -64,10 +65,10 @@ var arrows = []layer{
 		"internal/codec", "internal/descriptors", "internal/invoke", "internal/memory", "internal/peercred", messagePack}},
 
 	// What users import. Server and client do not know each other.
-	{"server", []string{"status", "intercept", "observe", "spin", "internal/direct", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+	{"server", []string{"status", "intercept", "observe", "spin", "internal/direct", "internal/nexts", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport", "internal/dispatch"}},
 	{"server/eventloop", []string{"server", "internal/transport/eventloop"}},
-	{"client", []string{"status", "intercept", "observe", "spin", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+	{"client", []string{"status", "intercept", "observe", "spin", "internal/nexts", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport"}},
 	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/hostname", "internal/peercred", "internal/rights", "internal/transport", systemCalls}},
 	{"resident", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/rights", "handoff", systemCalls}},
