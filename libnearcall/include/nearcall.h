@@ -430,6 +430,7 @@ NEARCALL_API const char *nearcall_function_hash(const nearcall_function *functio
  * NEARCALL_E_FAILED_PRECONDITION, not executed: it may not, and the message says why.
  * NEARCALL_E_ABORTED, not executed: servers replaced each other all the time.
  * NEARCALL_E_INTERRUPTED: call it again.
+ * Any other code, not executed: the server could not be asked.
  */
 NEARCALL_API int nearcall_compare(nearcall_client *client, nearcall_function *function,
                                   const char *hash, const char *description,

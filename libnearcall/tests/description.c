@@ -432,6 +432,44 @@ static void contradicting_itself(void)
     script_end(&script);
 }
 
+/* Takes the question, and the connection away. */
+static void lose_question(struct script *script)
+{
+    struct nc_frame frame;
+    script_expect(script, NC_REQUEST, &frame);
+    script_hang_up(script);
+    script_greet(script);
+}
+
+static void play_lost_questions(struct script *script)
+{
+    script->features |= NC_FEATURE_DESCRIPTIONS;
+    script_greet(script);
+    describe(script, HASH_ONE);
+    for (int i = 0; i < NC_ATTEMPTS_MAX; i++) {
+        describe(script, HASH_OF_CHANGES);
+        lose_question(script);
+    }
+    describe(script, HASH_ONE); /* for the next comparison */
+    lose_question(script);
+    describe(script, HASH_OF_CHANGES);
+    compare_as(script, HASH_ONE, false);
+    CHECK(script_read_end(script));
+}
+
+/* The server may have answered a question that was lost, which says nothing about the function. */
+static void losing_questions(void)
+{
+    struct script script;
+    script_start(&script, play_lost_questions, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    nearcall_function *function = test_find(client, "f");
+    compare(client, function, NEARCALL_E_UNAVAILABLE);
+    compare(client, function, NEARCALL_OK);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 /* ---- Attempts ---- */
 
 static void take_away(struct script *script)
@@ -538,6 +576,7 @@ int main(void)
     too_old_to_say();
     another_that_cannot_say();
     contradicting_itself();
+    losing_questions();
     comparing_ends_in_time();
     generated_ends(play_one_attempt, 1);
     generated_ends(play_four_attempts, 4);

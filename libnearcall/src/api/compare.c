@@ -154,11 +154,25 @@ static int refuse(nearcall_client *client, const nearcall_function *function, co
                 function->name, text);
 }
 
+/* Whatever became of the question, the function that it is about did not run. True: the question
+ * went down with its connection, and may be asked again. */
+static bool is_lost(nearcall_client *client, int r)
+{
+    int outcome = client->error.outcome;
+    if (r >= 0 || r == NEARCALL_E_INTERRUPTED)
+        return false;
+    client->error.outcome = NEARCALL_OUTCOME_NOT_EXECUTED;
+    return r == NEARCALL_E_UNAVAILABLE && (outcome == NEARCALL_OUTCOME_UNKNOWN ||
+                                           outcome == NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
+}
+
 static int ask(nearcall_client *client, const nearcall_function *function,
                const char *description, int64_t deadline_ns, struct answer *ret_answer)
 {
     nearcall_reply reply;
     int r = call(client, function, description, deadline_ns, &reply);
+    for (unsigned tries = 1; is_lost(client, r) && tries < NC_ATTEMPTS_MAX && nc_now_ns() < deadline_ns; tries++)
+        r = call(client, function, description, deadline_ns, &reply);
     *ret_answer = (struct answer){.is_said = r == NEARCALL_OK,
                                   .schema_hash = client->connection.welcome.schema_hash};
     if (r == NEARCALL_OK && !read_answer(&reply, ret_answer))
