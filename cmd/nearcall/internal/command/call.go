@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -88,18 +89,30 @@ func (c *calling) run(ctx context.Context, address, function string, texts []str
 	if c.raw {
 		return c.runRaw(ctx, server, function, texts)
 	}
-	by, description, err := describe(ctx, server, function)
+	by, description, left, err := c.describe(ctx, server, function)
 	if err != nil {
 		return err
 	}
 	if texts, err = c.readDashes(texts, description); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
 	description, reply, err := c.call(ctx, server, by, description, texts)
 	if err != nil {
 		return err
 	}
 	return c.print(description, reply)
+}
+
+// describe learns the function, and returns what is left of the call's time. The time that
+// it takes to read standard input is not counted.
+func (c *calling) describe(ctx context.Context, server *client.Client, function string) (*client.Function, *schema.Function, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	started := time.Now()
+	by, description, err := describe(ctx, server, function)
+	return by, description, c.timeout - time.Since(started), err
 }
 
 // options are those of the call.

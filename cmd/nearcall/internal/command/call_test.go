@@ -2,7 +2,11 @@ package command_test
 
 import (
 	"encoding/json"
+	"io"
+	"net"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/nearcall/nearcall/tests/programs/demo"
 )
@@ -97,6 +101,48 @@ func TestCallExitCodes(t *testing.T) {
 	} {
 		nearcall(t, append([]string{"call"}, row.args...)...).expect(t, row.code, row.text)
 	}
+}
+
+// slowly makes each answer of a server take its time, and returns the address of that.
+func slowly(t *testing.T, address string, pause time.Duration) string {
+	path := strings.TrimPrefix(address, "unix:")
+	listener, err := net.Listen("unix", path+"-slowly")
+	must(t, err)
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			caller, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("unix", path)
+			if err != nil {
+				caller.Close()
+				continue
+			}
+			go io.Copy(server, caller)
+			go func() {
+				defer caller.Close()
+				answer := make([]byte, 1<<16)
+				for {
+					n, err := server.Read(answer)
+					if err != nil {
+						return
+					}
+					time.Sleep(pause)
+					caller.Write(answer[:n])
+				}
+			}()
+		}
+	}()
+	return address + "-slowly"
+}
+
+// Connecting, asking for the description and calling share the time of the call.
+func TestCallTimeoutIsForAll(t *testing.T) {
+	address := slowly(t, serveDemo(t), 300*time.Millisecond)
+	nearcall(t, "call", "--timeout", "20s", address, "ack", "2", "3").expectOut(t, "9\n")
+	nearcall(t, "call", "--timeout", "750ms", address, "ack", "2", "3").expect(t, 68, "DEADLINE_EXCEEDED")
 }
 
 func TestCallErrorAsJSON(t *testing.T) {
