@@ -304,6 +304,9 @@ class LoopEngine:
             return await lane.call(_CHANGES, ({}, _seconds_left(deadline), None, origin.name, origin.text), {})
         except Unimplemented:
             return None
+        except NearcallError as error:
+            error.outcome = Outcome.NOT_EXECUTED  # of the call that asks, whatever became of the question
+            raise
 
     async def _find(self, lane: Lane, name: str, deadline: float) -> None:
         await lane.result(lane.engine.find, name, (_seconds_left(deadline),), {})

@@ -399,6 +399,27 @@ def test_who_goes_on_was_warned(generations: Generations) -> None:
                 generated.call("transfer", "alice", "bob", timeout=None)
 
 
+def test_a_question_that_is_not_answered_ran_nothing(folder: Path) -> None:
+    """Whether the server has answered it is unknown; the function that it is about did not run."""
+
+    async def main(address: str) -> nearcall.NearcallError:
+        async with nearcall.AsyncClient(address) as client:
+            with pytest.raises(nearcall.DeadlineExceeded) as caught:
+                await AsyncGenerated(client, {"transfer": FORMER}, "error").call("transfer", timeout=0.2)
+            return caught.value
+
+    answer = {"hash": PRESENT["hash"], "changes": []}
+    with ComparingServer(folder / "a.sock", PRESENT, answer, is_silent=True) as server:
+        assert asyncio.run(main(server.address)).outcome is nearcall.Outcome.NOT_EXECUTED
+    with (
+        ComparingServer(folder / "b.sock", PRESENT, answer, is_silent=True) as server,
+        nearcall.Client(server.address) as client,
+        pytest.raises(nearcall.DeadlineExceeded) as caught,
+    ):
+        Generated(client, {"transfer": FORMER}, "error").call("transfer", timeout=0.2)
+    assert caught.value.outcome is nearcall.Outcome.NOT_EXECUTED
+
+
 def test_calls_that_wait_for_a_comparison_are_not_its_askers(folder: Path) -> None:
     """The one that asks is cancelled; of those that wait for it, one has less time, and one asks again."""
 
