@@ -38,12 +38,15 @@ func (c *Client) call(ctx context.Context, name string, fixed *usage, result any
 	if fixed != nil {
 		r.usage = fixed
 	}
-	request, failure := appendArguments(&r.files, r.request[:0], args)
+	request, by, failure := appendArguments(&r.files, r.request[:0], args)
 	if failure != nil {
 		return failure
 	}
+	if c.core.packsResult(r) {
+		by = wire.CodecPacked
+	}
 	r.request = request
-	if failure := c.core.exchange(ctx, r, wire.Request, wire.CodecMessagePack, name, request); failure != nil {
+	if failure := c.core.exchange(ctx, r, wire.Request, by, name, request); failure != nil {
 		return failure
 	}
 	if err := c.core.decodeResult(r, result); err != nil {
@@ -53,15 +56,20 @@ func (c *Client) call(ctx context.Context, name string, fixed *usage, result any
 	return nil
 }
 
-func appendArguments(files *descriptors.Table, b []byte, args []any) ([]byte, *status.Error) {
-	b = msgpack.AppendListHeader(b, len(args))
+// appendArguments appends the arguments, and returns the codec that they need.
+func appendArguments(files *descriptors.Table, b []byte, args []any) (_ []byte, by wire.Codec, _ *status.Error) {
+	by, b = wire.CodecMessagePack, msgpack.AppendListHeader(b, len(args))
 	for i, arg := range args {
+		var packs bool
 		var err error
-		if b, err = codec.AppendValueWith(files, b, arg); err != nil {
-			return nil, badArgument(i, err)
+		if b, packs, err = codec.AppendPacking(files, b, arg); err != nil {
+			return nil, by, badArgument(i, err)
+		}
+		if packs {
+			by = wire.CodecPacked
 		}
 	}
-	return b, nil
+	return b, by, nil
 }
 
 func badArgument(index int, err error) *status.Error {

@@ -100,6 +100,9 @@ func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Err
 
 // prepare makes the frame up to its payload, except for the id of the call.
 func (c *connection) prepare(r *call) *status.Error {
+	if failure := c.unpack(r); failure != nil {
+		return failure
+	}
 	r.reply = r.reply[:r.replyStart]
 	r.id = 0 // an id of an earlier connection would mean another call on this one
 	r.header = wire.Header{Type: r.frameType, Codec: r.codec, Descriptors: uint8(len(r.files.Going())), Deadline: c.deadlineField(r)}

@@ -18,7 +18,7 @@ import (
 
 // features returns the features that this client can use on a connection.
 func (c *core) features(conn net.Conn) wire.Feature {
-	features := wire.FeatureSharedClock | wire.FeatureDescriptions
+	features := wire.FeatureSharedClock | wire.FeatureDescriptions | wire.FeaturePackedLists
 	if _, local := conn.(transport.LocalConn); !local {
 		return features
 	}

@@ -122,13 +122,14 @@ type param[Arguments any] struct {
 	of     reflect.Type
 	append func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error)
 	value  func(all *Arguments) any
+	packs  bool
 }
 
 // parameter returns the parameter whose argument of points to.
 func parameter[Arguments, T any](of func(*Arguments) *T) param[Arguments] {
-	values, err := codec.For[T]()
+	values, err := codec.For[T](codec.PackLists)
 	value := func(all *Arguments) any { return *of(all) }
-	return param[Arguments]{of: reflect.TypeFor[T](), value: value, append: func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error) {
+	return param[Arguments]{of: reflect.TypeFor[T](), value: value, packs: err == nil && values.Packs(), append: func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
@@ -144,6 +145,7 @@ type method[Arguments, R any] struct {
 	usage   usage
 	params  []param[Arguments]
 	result  *codec.Codec[R] // nil if no result is wanted
+	codec   wire.Codec
 	err     error
 	values  sync.Pool // *values[Arguments, R]
 }
@@ -156,7 +158,7 @@ type values[Arguments, R any] struct {
 }
 
 func newMethod[Arguments, R any](c Caller, name string, options []FuncOption, params ...param[Arguments]) *method[Arguments, R] {
-	m := &method[Arguments, R]{name: name, params: params}
+	m := &method[Arguments, R]{name: name, params: params, codec: wire.CodecMessagePack}
 	if direct, ours := c.(*Client); ours {
 		m.client = direct
 	} else {
@@ -164,16 +166,25 @@ func newMethod[Arguments, R any](c Caller, name string, options []FuncOption, pa
 	}
 	for _, param := range params {
 		m.usage.types.arguments = append(m.usage.types.arguments, param.of)
+		m.packs(param.packs)
 	}
 	if result := reflect.TypeFor[R](); !isNone(result) {
 		m.result, m.err = codec.For[R](resultOptions)
 		m.usage.types.result = result
+		m.packs(m.err == nil && m.result.Packs())
 	}
 	for _, option := range options {
 		option(&m.usage)
 	}
 	m.values.New = func() any { return new(values[Arguments, R]) }
 	return m
+}
+
+// packs notes whether an argument or the result may be a list that travels as a block.
+func (m *method[Arguments, R]) packs(yes bool) {
+	if yes {
+		m.codec = wire.CodecPacked
+	}
 }
 
 func (m *method[Arguments, R]) call(ctx context.Context, arguments Arguments) (R, error) {
@@ -216,7 +227,7 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 		}
 		r.request = request
 	}
-	if failure := m.client.core.exchange(ctx, r, wire.Request, wire.CodecMessagePack, m.name, r.request); failure != nil {
+	if failure := m.client.core.exchange(ctx, r, wire.Request, m.codec, m.name, r.request); failure != nil {
 		return failure
 	}
 	if m.result == nil {

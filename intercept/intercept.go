@@ -137,6 +137,9 @@ const (
 	MessagePack Codec = 1
 	// JSON is used by the simple protocol.
 	JSON Codec = 2
+	// Packed is MessagePack in which lists of numbers may be blocks, as described in
+	// spec/schema.md. Values returns them as it does those of MessagePack.
+	Packed Codec = 4
 )
 
 // A Peer is the other end of a connection. It does not change while the connection lives.

@@ -16,7 +16,8 @@ import (
 const turnAwayWait = 100 * time.Millisecond
 
 // implemented are the features that this server accepts.
-const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions
+const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions |
+	wire.FeaturePackedLists
 
 // firstByte waits for the first byte of the connection. The deadline that it sets
 // covers the whole hello, or the first simple request.
@@ -108,6 +109,7 @@ func featureNames(set wire.Feature) string {
 		wire.FeatureSharedClock: "shared clock", wire.FeatureStreams: "streams",
 		wire.FeatureDescriptors: "file descriptors", wire.FeatureSharedMemory: "shared memory",
 		wire.FeatureDescriptions: "descriptions", wire.FeatureReversed: "reversed roles",
+		wire.FeaturePackedLists: "packed lists",
 	}
 	text := ""
 	for bit := wire.Feature(1); bit != 0; bit <<= 1 {

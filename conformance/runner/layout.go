@@ -100,7 +100,7 @@ var frameTypes = []struct {
 	13: {"MEMORY", []string{"fds"}},
 }
 
-var codecNames = []string{"raw", "msgpack", "json", "protobuf"}
+var codecNames = []string{"raw", "msgpack", "json", "protobuf", "packed"}
 
 func frameTypeName(number uint64) string {
 	if number >= 1 && number < uint64(len(frameTypes)) {

@@ -31,6 +31,9 @@ const (
 	// struct, in their order, as callers do with several results. It applies to the value
 	// itself and not to structs inside it.
 	ListFillsFields
+	// PackLists sends lists of numbers, durations and booleans as blocks, to a receiver that
+	// takes them. Lists within an any are never sent so.
+	PackLists
 )
 
 func joined(options []Option) (all Option) {
@@ -82,7 +85,8 @@ func (c *Codec[T]) Fill(files *descriptors.Table, src []byte, value *T) (rest []
 
 // A Plan is a Codec for a type that is known only at run time.
 type Plan struct {
-	root node
+	root  node
+	packs bool
 }
 
 // NewPlan builds the plan of a type. The error says what is not supported in the type.
@@ -96,7 +100,7 @@ func NewPlan(t reflect.Type, options ...Option) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{root: outermost(root, all)}, nil
+	return &Plan{root: outermost(root, all), packs: builder.packs}, nil
 }
 
 // outermost returns the node that takes the place of root where it is not inside another.

@@ -39,6 +39,7 @@ type node interface {
 type planBuilder struct {
 	nodes   map[reflect.Type]node
 	options Option
+	packs   bool // a list was met that can be packed
 }
 
 // build returns the node of a type that schema.FromGoType has accepted.
@@ -54,6 +55,9 @@ func (b *planBuilder) build(t reflect.Type) (node, error) {
 		return b.buildStruct(t)
 	case reflect.Slice:
 		element, err := b.build(t.Elem())
+		if packed := b.packable(t, element); packed != nil {
+			return packed, err
+		}
 		return newListNode(t, element), err
 	case reflect.Pointer:
 		element, err := b.build(t.Elem())

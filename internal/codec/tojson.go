@@ -194,6 +194,9 @@ func (w *toJSON) any(src []byte, depth int) ([]byte, error) {
 		}
 		return rest, err
 	}
+	if msgpack.IsPacked(src) {
+		return w.packed(src, schema.Type{Kind: schema.Any}, depth)
+	}
 	return w.scalar(src, anyKind(src))
 }
 
@@ -228,6 +231,9 @@ func (w *toJSON) anyPairs(src []byte, depth int) ([]byte, error) {
 }
 
 func (w *toJSON) list(src []byte, element schema.Type, depth int) ([]byte, error) {
+	if msgpack.IsPacked(src) {
+		return w.packed(src, element, depth)
+	}
 	count, rest, err := msgpack.ReadList(src, depth)
 	if err != nil {
 		return src, err
@@ -241,6 +247,15 @@ func (w *toJSON) list(src []byte, element schema.Type, depth int) ([]byte, error
 	}
 	w.out = append(w.out, ']')
 	return rest, nil
+}
+
+// packed writes a packed list as the list that it stands for.
+func (w *toJSON) packed(src []byte, element schema.Type, depth int) ([]byte, error) {
+	list, rest, err := msgpack.ReadPacked(src, depth)
+	if err == nil {
+		_, err = w.list(list.AppendPlain(nil), element, depth)
+	}
+	return rest, err
 }
 
 func (w *toJSON) pairs(src []byte, t schema.Type, depth int) ([]byte, error) {

@@ -17,7 +17,7 @@ func RequestValues(by wire.Codec, payload []byte) ([]any, error) {
 		var values []any
 		err := json.Unmarshal(payload, &values)
 		return values, err
-	case wire.CodecMessagePack:
+	case wire.CodecMessagePack, wire.CodecPacked:
 		return messagePackValues(payload)
 	}
 	return nil, fmt.Errorf("values in %v are not known", by)
@@ -49,7 +49,7 @@ func ReplyValues(by wire.Codec, payload []byte) ([]any, error) {
 		return nil, nil
 	case by == wire.CodecJSON:
 		err = json.Unmarshal(payload, &value)
-	case by == wire.CodecMessagePack:
+	case by == wire.CodecMessagePack || by == wire.CodecPacked:
 		value, _, err = msgpack.ReadAny(payload, 0)
 	default:
 		err = fmt.Errorf("values in %v are not known", by)

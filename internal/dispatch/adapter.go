@@ -15,9 +15,12 @@ import (
 // and, for basic types, no allocation. Func0 to Func4 make one.
 type Adapter struct {
 	signature schema.GoSignature
-	bind      func(*schema.Function) (callFunc, error)
+	bind      bindFunc
 	raw       rawFunc
 }
+
+// bindFunc completes a function; results says how its results are encoded.
+type bindFunc = func(of *schema.Function, results codec.Option) (callFunc, error)
 
 // None is the result type of an adapted function that has no result.
 type None struct{}
@@ -73,8 +76,8 @@ func (i *invocation[F, R]) callIn(ctx context.Context, in *pooled[F], files *des
 }
 
 // bindInvocation completes an invocation for one function.
-func bindInvocation[F, R any](of *schema.Function, decode func(*arguments, *F), run func(context.Context, *F) (*R, error)) (callFunc, error) {
-	result, err := resultAppender[R]()
+func bindInvocation[F, R any](of *schema.Function, results codec.Option, decode func(*arguments, *F), run func(context.Context, *F) (*R, error)) (callFunc, error) {
+	result, err := resultAppender[R](results)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +86,11 @@ func bindInvocation[F, R any](of *schema.Function, decode func(*arguments, *F), 
 	return i.call, nil
 }
 
-func resultAppender[R any]() (resultAppend[R], error) {
+func resultAppender[R any](options codec.Option) (resultAppend[R], error) {
 	if isNone[R]() {
 		return func(_ *descriptors.Table, dst []byte, _ *R) ([]byte, error) { return msgp.AppendNil(dst), nil }, nil
 	}
-	by, err := codec.For[R]()
+	by, err := codec.For[R](options)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +104,7 @@ func argumentCodec[T any]() (*codec.Codec[T], error) {
 }
 
 // newAdapter completes an adapter. isNil says that the user's function is nil.
-func newAdapter[R any](t reflect.Type, isNil bool, bind func(*schema.Function) (callFunc, error)) Adapter {
+func newAdapter[R any](t reflect.Type, isNil bool, bind bindFunc) Adapter {
 	signature, err := schema.SignatureOf(t)
 	if err != nil || isNil {
 		return Adapter{}

@@ -19,10 +19,10 @@ func anyShapeAdapter(fn reflect.Value) (Adapter, error) {
 	if err != nil {
 		return Adapter{}, err
 	}
-	return Adapter{signature: signature, bind: func(of *schema.Function) (callFunc, error) {
+	return Adapter{signature: signature, bind: func(of *schema.Function, results codec.Option) (callFunc, error) {
 		c := &anyShape{of: of, fn: invoke.New(fn), signature: signature}
 		c.frames.New = func() any { return &shapeFrame{frame: c.fn.NewFrame()} }
-		return c.call, c.plan(fn.Type())
+		return c.call, c.plan(fn.Type(), results)
 	}}, nil
 }
 
@@ -43,7 +43,7 @@ type shapeFrame struct {
 	frame     *invoke.Frame
 }
 
-func (c *anyShape) plan(t reflect.Type) (err error) {
+func (c *anyShape) plan(t reflect.Type, results codec.Option) (err error) {
 	params := c.signature.Params
 	if c.signature.Variadic {
 		last := len(params) - 1
@@ -55,7 +55,7 @@ func (c *anyShape) plan(t reflect.Type) (err error) {
 	if c.params, err = plansOf(params, codec.AliasBytes); err != nil {
 		return err
 	}
-	c.results, err = plansOf(c.signature.Results)
+	c.results, err = plansOf(c.signature.Results, results)
 	return err
 }
 

@@ -5,14 +5,15 @@ import (
 	"errors"
 	"reflect"
 
+	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/schema"
 )
 
 // Func0 adapts a function without parameters.
 func Func0[R any](fn func(context.Context) (R, error)) Adapter {
-	bind := func(of *schema.Function) (callFunc, error) {
+	bind := func(of *schema.Function, results codec.Option) (callFunc, error) {
 		type frame struct{ result R }
-		return bindInvocation(of,
+		return bindInvocation(of, results,
 			func(*arguments, *frame) {},
 			func(ctx context.Context, f *frame) (_ *R, err error) {
 				f.result, err = fn(ctx)
@@ -24,7 +25,7 @@ func Func0[R any](fn func(context.Context) (R, error)) Adapter {
 
 // Func1 adapts a function of one parameter.
 func Func1[A, R any](fn func(context.Context, A) (R, error)) Adapter {
-	bind := func(of *schema.Function) (callFunc, error) {
+	bind := func(of *schema.Function, results codec.Option) (callFunc, error) {
 		type frame struct {
 			a      A
 			result R
@@ -33,7 +34,7 @@ func Func1[A, R any](fn func(context.Context, A) (R, error)) Adapter {
 		if err != nil {
 			return nil, err
 		}
-		return bindInvocation(of,
+		return bindInvocation(of, results,
 			func(args *arguments, f *frame) { next(args, codecA, &f.a) },
 			func(ctx context.Context, f *frame) (_ *R, err error) {
 				f.result, err = fn(ctx, f.a)
@@ -60,7 +61,7 @@ func withStatus(raw rawFunc) rawFunc {
 
 // Func2 adapts a function of two parameters.
 func Func2[A, B, R any](fn func(context.Context, A, B) (R, error)) Adapter {
-	bind := func(of *schema.Function) (callFunc, error) {
+	bind := func(of *schema.Function, results codec.Option) (callFunc, error) {
 		type frame struct {
 			a      A
 			b      B
@@ -71,7 +72,7 @@ func Func2[A, B, R any](fn func(context.Context, A, B) (R, error)) Adapter {
 		if err := errors.Join(errA, errB); err != nil {
 			return nil, err
 		}
-		return bindInvocation(of,
+		return bindInvocation(of, results,
 			func(args *arguments, f *frame) {
 				next(args, codecA, &f.a)
 				next(args, codecB, &f.b)
@@ -86,7 +87,7 @@ func Func2[A, B, R any](fn func(context.Context, A, B) (R, error)) Adapter {
 
 // Func3 adapts a function of three parameters.
 func Func3[A, B, C, R any](fn func(context.Context, A, B, C) (R, error)) Adapter {
-	bind := func(of *schema.Function) (callFunc, error) {
+	bind := func(of *schema.Function, results codec.Option) (callFunc, error) {
 		type frame struct {
 			a      A
 			b      B
@@ -99,7 +100,7 @@ func Func3[A, B, C, R any](fn func(context.Context, A, B, C) (R, error)) Adapter
 		if err := errors.Join(errA, errB, errC); err != nil {
 			return nil, err
 		}
-		return bindInvocation(of,
+		return bindInvocation(of, results,
 			func(args *arguments, f *frame) {
 				next(args, codecA, &f.a)
 				next(args, codecB, &f.b)
@@ -115,7 +116,7 @@ func Func3[A, B, C, R any](fn func(context.Context, A, B, C) (R, error)) Adapter
 
 // Func4 adapts a function of four parameters.
 func Func4[A, B, C, D, R any](fn func(context.Context, A, B, C, D) (R, error)) Adapter {
-	bind := func(of *schema.Function) (callFunc, error) {
+	bind := func(of *schema.Function, results codec.Option) (callFunc, error) {
 		type frame struct {
 			a      A
 			b      B
@@ -130,7 +131,7 @@ func Func4[A, B, C, D, R any](fn func(context.Context, A, B, C, D) (R, error)) A
 		if err := errors.Join(errA, errB, errC, errD); err != nil {
 			return nil, err
 		}
-		return bindInvocation(of,
+		return bindInvocation(of, results,
 			func(args *arguments, f *frame) {
 				next(args, codecA, &f.a)
 				next(args, codecB, &f.b)

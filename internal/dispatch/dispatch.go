@@ -43,6 +43,7 @@ type Function struct {
 	options     Options
 	takesCtx    bool
 	call        callFunc
+	callPacked  func() callFunc // bound when it is first used
 	raw         rawFunc
 	descriptors bool
 
@@ -78,9 +79,16 @@ func NewFunction(name string, fn any, options Options) (*Function, error) {
 	}
 	f := &Function{description: description, options: options, takesCtx: adapter.signature.TakesContext,
 		descriptors: description.UsesDescriptors()}
-	if f.call, err = adapter.bind(description); err != nil {
+	if f.call, err = adapter.bind(description, 0); err != nil {
 		return nil, fmt.Errorf("function %s: %w", name, err)
 	}
+	f.callPacked = sync.OnceValue(func() callFunc {
+		call, err := adapter.bind(description, codec.PackLists)
+		if err != nil { // it is the same as without the option, so there is none
+			return f.call
+		}
+		return call
+	})
 	if description.Raw {
 		f.raw = adapter.raw
 		if f.raw == nil {
@@ -144,12 +152,14 @@ func (f *Function) CallWith(ctx context.Context, files *descriptors.Table, by wi
 	switch by {
 	case wire.CodecMessagePack:
 		return f.call(ctx, files, payload, dst)
+	case wire.CodecPacked:
+		return f.callPacked()(ctx, files, payload, dst)
 	case wire.CodecJSON:
 		return f.callJSON(ctx, payload, dst)
 	case wire.CodecRaw:
 		return f.callRaw(ctx, payload, dst)
 	}
-	return dst, status.Errorf(status.Unimplemented, "codec %d is not supported: use raw (0), MessagePack (1) or JSON (2)", by).
+	return dst, status.Errorf(status.Unimplemented, "codec %d is not supported: use raw (0), MessagePack (1), JSON (2) or packed MessagePack (4)", by).
 		With(status.OutcomeNotExecuted)
 }
 

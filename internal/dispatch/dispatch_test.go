@@ -385,13 +385,17 @@ func FuzzCall(f *testing.F) {
 		make1(f, func(p person, numbers ...int8) (person, int) { return p, len(numbers) }, dispatch.Options{}),
 		make1(f, func(a, b int64) int64 { return a + b }, dispatch.Options{}),
 		make1(f, func(data []byte) []byte { return data }, dispatch.Options{}),
+		make1(f, func(numbers []float64, rows [][]int16, flags []bool) ([]float64, [][]int16, []bool) {
+			return numbers, rows, flags
+		}, dispatch.Options{}),
 	}
+	f.Add([]byte("\x93\xC7\x0A\x02\x0B\x0012345678\x91\xC7\x06\x02\x03\x02--1234\xC7\x03\x02\x01\x00\x01"))
 	f.Add(encode(f, []any{1, 2}))
 	f.Add(encode(f, []any{person{Friends: []*person{nil, {Name: "x"}}}, 3}))
 	f.Add([]byte(`[{"Name":"x"},1,2]`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		for _, function := range functions {
-			for _, by := range []wire.Codec{wire.CodecRaw, wire.CodecMessagePack, wire.CodecJSON} {
+			for _, by := range []wire.Codec{wire.CodecRaw, wire.CodecMessagePack, wire.CodecJSON, wire.CodecPacked} {
 				_, err := function.Call(context.Background(), by, payload, nil)
 				var failure *status.Error
 				if err != nil && (!errors.As(err, &failure) || failure.Outcome != status.OutcomeNotExecuted) && by != wire.CodecJSON {

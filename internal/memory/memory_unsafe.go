@@ -40,6 +40,16 @@ func (m Memory) Elements() (first Memory, count int) {
 // SetEmpty makes a slice one that has no elements and no room, and is not nil.
 func (m Memory) SetEmpty() { *(*[]struct{})(m.at) = []struct{}{} }
 
+// Bytes returns the count bytes at m, which hold no pointers. The slice is m's memory.
+func (m Memory) Bytes(count int) []byte { return unsafe.Slice((*byte)(m.at), count) }
+
+// SetElements makes data the elements of a slice, which are elementBytes long, hold no
+// pointers, and allow every pattern of bits. The slice owns data from now on, which must be
+// an allocation of its own: that is aligned for elements whose size divides its length.
+func (m Memory) SetElements(data []byte, elementBytes int) {
+	*(*[]byte)(m.at) = unsafe.Slice(unsafe.SliceData(data), len(data)/elementBytes)
+}
+
 // Target returns where the value lies to which a pointer points. It reports false if the
 // pointer is nil.
 func (m Memory) Target() (Memory, bool) {

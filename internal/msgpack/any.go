@@ -39,6 +39,9 @@ func ReadAny(src []byte, depth int) (any, []byte, error) {
 	if isTimestamp(src) {
 		return boxed(ReadTime(src))
 	}
+	if IsPacked(src) {
+		return readAnyPacked(src, depth)
+	}
 	return nil, src, mismatch(src, "any")
 }
 

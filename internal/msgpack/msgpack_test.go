@@ -111,7 +111,7 @@ func TestErrorsSayWhatCame(t *testing.T) {
 		{readTime, "c70cffffffffff0000000000000000", "timestamp is malformed"},
 		{readTime, "d6ff", "the data ends within a value"},
 		{readAny, "c1", "0xC1 begins no MessagePack value"},
-		{readAny, "d40210", "extension came where any is expected"},
+		{readAny, "d40310", "extension came where any is expected"},
 		{readAny, "d40100", "descriptor came where any is expected"},
 		{readAny, "81c0c0", "map key: nil came where string is expected"},
 		{readAny, "8201c0a161c0", "map key: string came where int64 is expected"},

@@ -163,20 +163,7 @@ func ReadTime(src []byte) (time.Time, []byte, error) {
 // older type of its own for a time as well, which the schema does not know, and
 // its NextType looks for the type of a fixed extension in the wrong place.
 func isTimestamp(src []byte) bool {
-	if len(src) == 0 {
-		return false
-	}
-	at := 0
-	switch src[0] {
-	case 0xD4, 0xD5, 0xD6, 0xD7, 0xD8:
-		at = 1
-	case 0xC7:
-		at = 2
-	case 0xC8:
-		at = 3
-	case 0xC9:
-		at = 5
-	}
+	at := extensionTypeAt(src)
 	return at > 0 && len(src) > at && int8(src[at]) == msgp.MsgTimeExtension
 }
 
@@ -261,6 +248,8 @@ func kindOf(src []byte) string {
 		return "time"
 	case isDescriptor(src):
 		return "descriptor"
+	case IsPacked(src):
+		return "packed list"
 	}
 	return "extension"
 }

@@ -58,6 +58,9 @@ const (
 	CodecMessagePack Codec = 1
 	CodecJSON        Codec = 2
 	CodecProtobuf    Codec = 3
+	// CodecPacked is MessagePack in which lists of numbers may be blocks. A caller sends it
+	// only if FeaturePackedLists was accepted.
+	CodecPacked Codec = 4
 )
 
 // String returns the codec's name.
@@ -71,6 +74,8 @@ func (c Codec) String() string {
 		return "JSON"
 	case CodecProtobuf:
 		return "protobuf"
+	case CodecPacked:
+		return "packed MessagePack"
 	}
 	return "codec " + strconv.Itoa(int(c))
 }

@@ -39,6 +39,8 @@ const (
 	// FeatureReversed is reserved for a side that connects in order to serve. Nobody
 	// accepts it yet.
 	FeatureReversed Feature = 1 << 5
+	// FeaturePackedLists lets a caller send requests with CodecPacked.
+	FeaturePackedLists Feature = 1 << 6
 )
 
 // A Hello is what a caller says first.

@@ -107,6 +107,18 @@ const (
 	// value. Why: a recursive decoder must not run out of stack.
 	NestingDepthMax = 32
 
+	// PackedListBytesMin (bytes): the elements of a list that a sender packs. Why:
+	// the head and the padding of a block take up to 15 bytes, and short lists are
+	// written quickly.
+	PackedListBytesMin = 64
+
+	// PackedIntegersBytes (bytes): the elements of a list of integers that a
+	// sender packs without looking at them; of longer ones it packs those that an
+	// array would not make shorter. Why: small integers take less room in an
+	// array: a list that fits a frame as an array must not become too large for
+	// it.
+	PackedIntegersBytes = 1048576
+
 	// ErrorMessageBytesMax (bytes): the message of an error; longer ones are cut.
 	// Why: a message is for a person.
 	ErrorMessageBytesMax = 4096

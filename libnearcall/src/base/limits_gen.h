@@ -76,6 +76,12 @@
 /* levels: lists, maps and structs inside each other in one value. */
 #define NC_NESTING_DEPTH_MAX 32
 
+/* bytes: the elements of a list that a sender packs. */
+#define NC_PACKED_LIST_BYTES_MIN 64
+
+/* bytes: the elements of a list of integers that a sender packs without looking at them; of longer ones it packs those that an array would not make shorter. */
+#define NC_PACKED_INTEGERS_BYTES 1048576
+
 /* bytes: the message of an error; longer ones are cut. */
 #define NC_ERROR_MESSAGE_BYTES_MAX 4096
 

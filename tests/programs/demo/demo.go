@@ -41,6 +41,7 @@ func Register(s *server.Server) {
 	registerArithmetic(s)
 	registerText(s)
 	registerValues(s)
+	registerNumbers(s)
 	registerEndings(s)
 }
 
