@@ -180,7 +180,8 @@ enum {
 enum {
     NEARCALL_CODEC_RAW = 0,     /* the bytes themselves */
     NEARCALL_CODEC_MSGPACK = 1, /* MessagePack; arguments as an array */
-    NEARCALL_CODEC_JSON = 2     /* JSON; arguments as an array */
+    NEARCALL_CODEC_JSON = 2,    /* JSON; arguments as an array */
+    NEARCALL_CODEC_PACKED = 4   /* MessagePack in which lists of numbers may be blocks: see nearcall_put_packed() */
 };
 
 /* The name of a code, such as "DEADLINE_EXCEEDED". The code may have either sign. Never

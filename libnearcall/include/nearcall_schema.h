@@ -123,7 +123,8 @@ NEARCALL_API const nearcall_type *nearcall_schema_types(const nearcall_schema *s
  * Reads the next value, which must be of the type. spec/schema.md allows several forms for
  * some values; this function always returns the same one. A whole number for a float becomes
  * a FLOAT, nil for an empty list or map becomes an ARRAY or MAP of count 0, and text for bytes
- * becomes BYTES. For an optional type it returns NIL, or a value of the element's type. Of a
+ * becomes BYTES. A list that came as a block is PACKED: it is read whole, and its elements are not
+ * read by further calls. For an optional type it returns NIL, or a value of the element's type. Of a
  * list, a map or a struct it reads only the head. Then read elements by type->element, keys by
  * type->key, and fields by nearcall_read_field().
  *
@@ -140,11 +141,15 @@ NEARCALL_API int nearcall_read_as(nearcall_reader *reader, const nearcall_type *
 NEARCALL_API int nearcall_read_field(nearcall_reader *reader, const nearcall_type *type,
                                      const nearcall_field **field);
 
+/* The type NEARCALL_ELEMENT_... of the elements of a list that can travel as a block; 0 for every
+ * other type. */
+NEARCALL_API int nearcall_packed_element(const nearcall_type *list);
+
 /* ---- Walking through a value ---- */
 
 /* What nearcall_walk() has found. */
 enum {
-    NEARCALL_WALK_VALUE, /* a value that contains no others */
+    NEARCALL_WALK_VALUE, /* a value that contains no others, or a list that came as a block (PACKED) */
     NEARCALL_WALK_BEGIN, /* a list, map or struct; what is inside comes next */
     NEARCALL_WALK_END    /* its end */
 };

@@ -35,6 +35,31 @@ NEARCALL_API void nearcall_put_time(nearcall_client *client, int64_t seconds, ui
 NEARCALL_API void nearcall_put_file(nearcall_client *client, int fd);
 NEARCALL_API void nearcall_put_array(nearcall_client *client, uint32_t elements);
 NEARCALL_API void nearcall_put_map(nearcall_client *client, uint32_t pairs);
+
+/* The types of elements that all have one size, for lists that travel as one block. The
+ * elements of a list of durations are NEARCALL_ELEMENT_INT64, in nanoseconds. */
+enum {
+    NEARCALL_ELEMENT_BOOL = 1, NEARCALL_ELEMENT_INT8, NEARCALL_ELEMENT_INT16, NEARCALL_ELEMENT_INT32,
+    NEARCALL_ELEMENT_INT64, NEARCALL_ELEMENT_UINT8, NEARCALL_ELEMENT_UINT16, NEARCALL_ELEMENT_UINT32,
+    NEARCALL_ELEMENT_UINT64, NEARCALL_ELEMENT_FLOAT32, NEARCALL_ELEMENT_FLOAT64
+};
+
+/*
+ * A whole list: count elements of one type, as they lie in memory, at any alignment. It counts as
+ * one value, and nothing else is put for its elements. They are copied before the function returns.
+ *
+ * In a request that was begun with NEARCALL_CODEC_PACKED, the list travels as one block if the server
+ * takes blocks; no element is looked at then. Short lists, long lists of small integers, and lists for other
+ * servers are written as arrays. The function takes the same values in either form, but in a block
+ * the type of the elements must be exactly the one that the description says.
+ *
+ * The codec of the reply says whether its lists may be blocks: then it is NEARCALL_CODEC_PACKED, and
+ * nearcall_read() may return NEARCALL_PACKED where a list is. So begin requests with that
+ * codec only if you read the reply accordingly. With other codecs no reply has a block.
+ */
+NEARCALL_API void nearcall_put_packed(nearcall_client *client, int element, const void *elements,
+                                      size_t count);
+
 /* Bytes as they are: a raw payload, JSON, or MessagePack that was encoded elsewhere. After
  * this and after nearcall_put_reserve() the library no longer counts values, so it is the
  * server that finds an array with too few of them. */
@@ -65,7 +90,7 @@ NEARCALL_API int nearcall_put_check(nearcall_client *client);
 enum {
     NEARCALL_NIL, NEARCALL_BOOL, NEARCALL_INT, NEARCALL_UINT, NEARCALL_FLOAT,
     NEARCALL_STRING, NEARCALL_BYTES, NEARCALL_ARRAY, NEARCALL_MAP,
-    NEARCALL_TIME, NEARCALL_EXTENSION, NEARCALL_FILE
+    NEARCALL_TIME, NEARCALL_EXTENSION, NEARCALL_FILE, NEARCALL_PACKED
 };
 
 typedef struct nearcall_reader {
@@ -75,15 +100,16 @@ typedef struct nearcall_reader {
 
 typedef struct nearcall_value {
     int type;                  /* NEARCALL_NIL ... */
-    uint32_t count;            /* ARRAY: elements; MAP: pairs; STRING, BYTES, EXTENSION: bytes; TIME: nanoseconds */
-    int8_t extension_type;     /* EXTENSION only */
+    uint32_t count;            /* ARRAY: elements; MAP: pairs; STRING, BYTES, EXTENSION: bytes; TIME: nanoseconds; PACKED: elements */
+    int8_t extension_type;     /* EXTENSION; PACKED: NEARCALL_ELEMENT_... */
     union {
         int boolean;
         int64_t integer;       /* INT: always negative numbers and all that fit; TIME: seconds since 1970;
                                   FILE: its number, for nearcall_take_file() */
         uint64_t unsigned_integer; /* UINT: only what does not fit in integer */
         double real;
-        const uint8_t *data;   /* inside the reader's bytes, not NUL-terminated */
+        const uint8_t *data;   /* inside the reader's bytes, not NUL-terminated; PACKED: the elements,
+                                  little-endian, at any alignment */
     } as;
 } nearcall_value;
 
@@ -98,6 +124,31 @@ NEARCALL_API int nearcall_read(nearcall_reader *reader, nearcall_value *ret_valu
 
 /* Skips one value with everything inside it. Refuses nesting deeper than 32. */
 NEARCALL_API int nearcall_skip(nearcall_reader *reader);
+
+/*
+ * Reads a whole list of numbers or booleans, whether it came as a block or as an array, and stores its
+ * elements in memory that has room for capacity of them, in the byte order of this machine. A
+ * boolean is a byte that is 0 or 1. For floats, whole numbers are taken as well.
+ *
+ * Returns what nearcall_read() returns; NEARCALL_E_INVALID_ARGUMENT also for what is no such list or
+ * has an element that the type cannot hold; NEARCALL_E_RESOURCE_EXHAUSTED if there is
+ * too little room, with *ret_count set: the reader then stays where it was. A block must
+ * be of exactly that type.
+ */
+NEARCALL_API int nearcall_read_numbers(nearcall_reader *reader, int element, void *to,
+                                       size_t capacity, size_t *ret_count);
+
+/*
+ * Reads a list without copying it: *ret_elements points to its elements, which are as valid as the bytes
+ * that are read. A reply may lie in memory that the server can still write to, so do not
+ * look twice at an element on which something depends.
+ *
+ * NEARCALL_E_FAILED_PRECONDITION means that the list is no block of that type, or does not lie in memory as
+ * this machine reads it (alignment, byte order). The reader then stays where it was, and
+ * nearcall_read_numbers() reads the list.
+ */
+NEARCALL_API int nearcall_borrow_numbers(nearcall_reader *reader, int element,
+                                         const void **ret_elements, size_t *ret_count);
 
 /* The file or connection that a value of type NEARCALL_FILE stands for, in the reply that
  * was handed out last. The result is an open descriptor, close-on-exec, which belongs to

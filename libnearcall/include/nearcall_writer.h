@@ -52,7 +52,7 @@ NEARCALL_API void nearcall_writer_free(nearcall_writer *writer);
  * then. The arguments are encoded by the description that the function has at this moment
  * (see "Another server" in nearcall.h). For anything else pass NULL.
  *
- * For NEARCALL_CODEC_MSGPACK exactly one value is written, such as the array of arguments. For
+ * For NEARCALL_CODEC_MSGPACK and NEARCALL_CODEC_PACKED exactly one value is written, such as the array of arguments. For
  * other codecs only nearcall_write_raw() and nearcall_write_reserve() write.
  */
 NEARCALL_API int nearcall_writer_begin(nearcall_writer *writer, nearcall_function *function, int codec);
@@ -71,6 +71,8 @@ NEARCALL_API void nearcall_write_time(nearcall_writer *writer, int64_t seconds, 
 NEARCALL_API void nearcall_write_file(nearcall_writer *writer, int fd);
 NEARCALL_API void nearcall_write_array(nearcall_writer *writer, uint32_t elements);
 NEARCALL_API void nearcall_write_map(nearcall_writer *writer, uint32_t pairs);
+NEARCALL_API void nearcall_write_packed(nearcall_writer *writer, int element, const void *elements,
+                                        size_t count);
 
 /* Bytes as they are. After this and after nearcall_write_reserve() values are no longer
  * counted. */

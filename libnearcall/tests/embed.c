@@ -22,6 +22,25 @@ static void answers(void)
     CHECK(reply.codec == NEARCALL_CODEC_JSON && reply.bytes == 1 && reply.data[0] == '7');
 }
 
+/* A library takes blocks, and so does whatever serves the children of the process. */
+static void blocks(void)
+{
+    static double values[1000], results[1000];
+    size_t count = 0;
+    nearcall_reply reply;
+    values[999] = 1.5;
+    CHECK_CALL(client, nearcall_request(client, test_find(client, "scale"), NEARCALL_CODEC_PACKED), NEARCALL_OK);
+    nearcall_put_array(client, 2);
+    nearcall_put_packed(client, NEARCALL_ELEMENT_FLOAT64, values, 1000);
+    nearcall_put_int(client, 2);
+    CHECK_CALL(client, nearcall_request_call(client, 0, &reply), NEARCALL_OK);
+    CHECK_INT(reply.codec, NEARCALL_CODEC_PACKED);
+    CHECK_INT(reply.bytes, 8 + sizeof(values));
+    nearcall_reader reader = {reply.data, reply.data + reply.bytes};
+    CHECK_INT(nearcall_read_numbers(&reader, NEARCALL_ELEMENT_FLOAT64, results, 1000, &count), NEARCALL_OK);
+    CHECK(count == 1000 && results[0] == 0 && results[999] == 3);
+}
+
 static void errors(void)
 {
     nearcall_reply reply;
@@ -102,6 +121,7 @@ static void child_calls(void *unused)
     embed_expect_transport(client, "shared memory");
     CHECK_INT(embed_call_none(client, "goroutine"), 1);
     CHECK_INT(embed_call_none(client, "process_id"), getppid());
+    blocks();
     embed_call_none(client, "count");
 }
 
@@ -208,6 +228,7 @@ int main(void)
     }
     client = test_open(embed_address(""), 0);
     answers();
+    blocks();
     errors();
     replies_have_a_limit();
     slow_functions_can_be_left();

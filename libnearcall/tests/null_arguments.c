@@ -22,6 +22,7 @@ static void put_nothing(nearcall_client *handle)
     nearcall_put_file(handle, 0);
     nearcall_put_array(handle, 1);
     nearcall_put_map(handle, 1);
+    nearcall_put_packed(handle, NEARCALL_ELEMENT_BOOL, NULL, 1);
     nearcall_put_string(handle, NULL, 0);
     nearcall_put_bytes(handle, NULL, 0);
     nearcall_put_raw(handle, NULL, 0);
@@ -118,6 +119,7 @@ static void writing_with_nothing(void)
     nearcall_write_file(NULL, 0);
     nearcall_write_array(NULL, 1);
     nearcall_write_map(NULL, 1);
+    nearcall_write_packed(NULL, NEARCALL_ELEMENT_BOOL, NULL, 1);
     nearcall_write_raw(NULL, NULL, 1);
     CHECK(nearcall_write_reserve(NULL, 1) == NULL);
     MISUSE(nearcall_write_commit(NULL, 1));
@@ -142,6 +144,7 @@ static void a_schema_of_nothing(void)
     CHECK(nearcall_schema_types(NULL, NULL) == NULL);
     MISUSE(nearcall_read_as(&reader, NULL, &value));
     MISUSE(nearcall_read_field(&reader, NULL, &field));
+    CHECK_INT(nearcall_packed_element(NULL), 0);
     MISUSE(nearcall_walk_begin(&walker, NULL, NULL, 0));
     MISUSE(nearcall_walk(NULL, &step));
     nearcall_schema_free(NULL);
@@ -151,11 +154,21 @@ static void reading_nothing(void)
 {
     nearcall_reader empty = {NULL, NULL};
     nearcall_value value;
+    const void *elements;
+    size_t count;
     MISUSE(nearcall_read(NULL, &value));
     MISUSE(nearcall_read(&empty, NULL));
     MISUSE(nearcall_skip(NULL));
     CHECK_INT(nearcall_read(&empty, &value), NEARCALL_E_OUT_OF_RANGE);
     CHECK_INT(nearcall_skip(&empty), NEARCALL_E_OUT_OF_RANGE);
+    MISUSE(nearcall_read_numbers(NULL, NEARCALL_ELEMENT_BOOL, NULL, 0, &count));
+    MISUSE(nearcall_read_numbers(&empty, NEARCALL_ELEMENT_BOOL, NULL, 1, &count));
+    MISUSE(nearcall_read_numbers(&empty, NEARCALL_ELEMENT_BOOL, NULL, 0, NULL));
+    CHECK_INT(nearcall_read_numbers(&empty, NEARCALL_ELEMENT_BOOL, NULL, 0, &count), NEARCALL_E_OUT_OF_RANGE);
+    MISUSE(nearcall_borrow_numbers(NULL, NEARCALL_ELEMENT_BOOL, &elements, &count));
+    MISUSE(nearcall_borrow_numbers(&empty, NEARCALL_ELEMENT_BOOL, NULL, &count));
+    MISUSE(nearcall_borrow_numbers(&empty, NEARCALL_ELEMENT_BOOL, &elements, NULL));
+    CHECK_INT(nearcall_borrow_numbers(&empty, NEARCALL_ELEMENT_BOOL, &elements, &count), NEARCALL_E_OUT_OF_RANGE);
 }
 
 /* A request that was begun, and what spoils it. */

@@ -59,6 +59,7 @@ static void is_not(const char *type, const char *bytes, size_t count)
 #define IS_NOT(type, bytes) is_not(type, bytes, sizeof(bytes) - 1)
 
 #define LIST "{\"list\":\"bool\"}"
+#define LIST_OF(element) "{\"list\":\"" element "\"}"
 #define MAP "{\"map\":[\"string\",\"bool\"]}"
 #define OPTIONAL "{\"optional\":{\"optional\":\"float32\"}}"
 #define PAIR "{\"struct\":\"Pair\"}"
@@ -84,6 +85,18 @@ static void what_fits(void)
     IS("\"any\"", "\xc0", NEARCALL_NIL, 0);
     IS(LIST, "\x92\xc2\xc3", NEARCALL_ARRAY, 2);
     IS(LIST, "\xc0", NEARCALL_ARRAY, 0);
+    IS(LIST, "\xc7\4\2\1\0\1\0", NEARCALL_PACKED, 2);
+    IS(LIST_OF("int8"), "\xc7\4\2\2\0\1\0", NEARCALL_PACKED, 2);
+    IS(LIST_OF("int16"), "\xc7\4\2\3\0\1\0", NEARCALL_PACKED, 1);
+    IS(LIST_OF("int32"), "\xd5\2\4\0", NEARCALL_PACKED, 0);
+    IS(LIST_OF("int64"), "\xd5\2\5\0", NEARCALL_PACKED, 0);
+    IS(LIST_OF("duration"), "\xd5\2\5\0", NEARCALL_PACKED, 0);
+    IS(LIST_OF("uint8"), "\xd5\2\6\0", NEARCALL_PACKED, 0);
+    IS(LIST_OF("uint16"), "\xd5\2\7\0", NEARCALL_PACKED, 0);
+    IS(LIST_OF("uint32"), "\xd5\2\x8\0", NEARCALL_PACKED, 0);
+    IS(LIST_OF("uint64"), "\xd5\2\x9\0", NEARCALL_PACKED, 0);
+    IS(LIST_OF("float32"), "\xd5\2\xa\0", NEARCALL_PACKED, 0);
+    IS(LIST_OF("float64"), "\xd5\2\xb\0", NEARCALL_PACKED, 0);
     IS(MAP, "\x81\xa1k\xc3", NEARCALL_MAP, 1);
     IS(MAP, "\xc0", NEARCALL_MAP, 0);
     IS(PAIR, "\x81\xa1\x61\1", NEARCALL_MAP, 1);
@@ -108,6 +121,11 @@ static void what_does_not(void)
     IS_NOT("\"duration\"", "\xcf\x80\0\0\0\0\0\0\0");
     IS_NOT("\"file\"", "\0");
     IS_NOT(LIST, "\x80");
+    IS_NOT(LIST, "\xc7\4\2\2\0\1\0"); /* a block of another type */
+    IS_NOT(LIST_OF("string"), "\xd5\2\5\0");
+    IS_NOT(LIST_OF("int64"), "\xd5\2\4\0");
+    IS_NOT("\"any\"", "\xd5\2\5\0");
+    IS_NOT("\"bytes\"", "\xd5\2\6\0");
     IS_NOT(LIST, "\x92\xc2");
     IS_NOT(MAP, "\x90");
     IS_NOT(PAIR, "\xc0");

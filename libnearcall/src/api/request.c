@@ -138,7 +138,7 @@ NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *fu
         r = nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
                     "the function is NULL; nearcall_find() gives one");
     else
-        r = check_codec(client, codec);
+        r = codec == NEARCALL_CODEC_PACKED ? NEARCALL_OK : check_codec(client, codec);
     if (r == NEARCALL_OK)
         nc_writer_begin(client, function, codec);
     return nc_leave(client, r);
@@ -219,7 +219,7 @@ static int request_call(nearcall_client *client, int64_t timeout_ms, nearcall_re
     int r = check_request(client, timeout_ms);
     if (r < 0)
         return r;
-    const struct nc_payload payload = {request->codec, request->buffer.data,
+    const struct nc_payload payload = {nc_writer_codec(request), request->buffer.data,
                                        nc_buffer_bytes(&request->buffer), timeout_ms};
     r = call_with(client, request->function, &payload, &request->encoding, request->files, ret_reply);
     if (r == NEARCALL_E_INTERRUPTED)
@@ -262,7 +262,7 @@ static int request_send(nearcall_client *client, int64_t timeout_ms, nearcall_ca
         nc_call_new(client, NC_REQUEST, request->function, nc_deadline(client, timeout_ms));
     if (!call)
         return nc_fail_table_full(client);
-    call->codec = request->codec;
+    call->codec = (uint8_t)nc_writer_codec(request);
     call->encoding = request->encoding;
     call->payload = request->buffer.data;
     call->payload_bytes = nc_buffer_bytes(&request->buffer);

@@ -22,7 +22,8 @@ static uint64_t features_offered(const nearcall_client *client)
     bool memory = client->address.kind != NC_ADDRESS_TCP && !client->address.shared_memory_off &&
                   !(client->options.flags & NEARCALL_NO_SHARED_MEMORY) && nc_memory_is_possible();
     bool local = client->address.kind != NC_ADDRESS_TCP;
-    return NC_FEATURE_SHARED_CLOCK | NC_FEATURE_DESCRIPTIONS | (memory ? NC_FEATURE_SHARED_MEMORY : 0) |
+    return NC_FEATURE_SHARED_CLOCK | NC_FEATURE_DESCRIPTIONS | NC_FEATURE_PACKED_LISTS |
+           (memory ? NC_FEATURE_SHARED_MEMORY : 0) |
            (local ? NC_FEATURE_DESCRIPTORS : 0);
 }
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define NEARCALL_EMBED_VERSION 2
+#define NEARCALL_EMBED_VERSION 3
 
 /* The one symbol that is looked up: a function without parameters that returns the
  * library's struct. It enters no Go code, so it may be called in any process. */

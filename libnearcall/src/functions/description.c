@@ -79,6 +79,8 @@ struct nc_description *nc_description_new(const uint8_t *data, size_t bytes)
 bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_encoding *encoding)
 {
     const struct nc_welcome *welcome = &client->connection.welcome;
+    if (encoding->has_blocks && !(welcome->features & NC_FEATURE_PACKED_LISTS))
+        return true;
     bool is_checked = encoding->check && welcome->features & NC_FEATURE_DESCRIPTIONS;
     return encoding->by_description && !is_checked && encoding->schema_hash != welcome->schema_hash;
 }

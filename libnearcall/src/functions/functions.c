@@ -104,6 +104,11 @@ static bool is_of_interest(const nearcall_client *client, const nearcall_functio
             function->refused_schema_hash != client->connection.welcome.schema_hash);
 }
 
+bool nc_takes_blocks(const nearcall_client *client)
+{
+    return client->embed.is_direct || client->connection.welcome.features & NC_FEATURE_PACKED_LISTS;
+}
+
 int nc_function_learn(nearcall_client *client, nearcall_function *function, const uint8_t *data,
                       size_t bytes)
 {
@@ -118,6 +123,7 @@ int nc_function_learn(nearcall_client *client, nearcall_function *function, cons
     if (is_another || is_of_interest(client, function))
         function->revision = function->revision == UINT32_MAX ? 1 : function->revision + 1;
     function->is_refused = function->was_unsent = false;
+    function->takes_blocks = nc_takes_blocks(client);
     function->description_hash = client->connection.welcome.schema_hash;
     return NEARCALL_OK;
 }

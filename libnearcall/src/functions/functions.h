@@ -47,8 +47,11 @@ static inline struct nc_encoding nc_encoding_of(const nearcall_function *functio
                                 .schema_hash = function->description_hash};
 }
 
+/* Whether a request may be written with packed lists, for the server that there is. */
+bool nc_takes_blocks(const nearcall_client *client);
+
 /* Whether the server at the other end may have another description, and would not
- * notice. */
+ * notice, or does not read packed lists that are in the request. */
 bool nc_encoding_is_outdated(const nearcall_client *client, const struct nc_encoding *encoding);
 
 /* A call has failed with what the server says. If it refused the encoding, and nobody

@@ -22,6 +22,7 @@ struct nc_description {
 /* By which description a request was encoded. */
 struct nc_encoding {
     bool by_description;
+    bool has_blocks; /* only a server that takes packed lists can read it */
     uint32_t check;
     uint64_t schema_hash; /* under which the description was learned */
 };
@@ -31,6 +32,7 @@ struct nearcall_function {
     struct nc_description *description; /* NULL until the first RESOLVE was answered */
     uint64_t description_hash; /* the schema it was learned under */
     bool is_refused; /* the server has another one: the next to ask for it learns which */
+    bool takes_blocks; /* its server reads packed lists */
     bool was_unsent; /* a request that was encoded by it may not be sent: whatever encodes looks again */
     uint64_t refused_schema_hash; /* of the server that refused it */
     struct nc_fit { /* generated code of one description may call the function of another */

@@ -23,6 +23,7 @@ struct nc_writer {
     nearcall_function *function; /* NULL: there is none that may be put to or sent */
     struct nc_encoding encoding;
     uint8_t codec;
+    bool packs; /* lists may be written as blocks; the codec that travels says so */
     unsigned sendings; /* made of the same call, with other encodings */
     struct nc_files *files; /* NULL: none */
     bool unchecked; /* nearcall_put_raw() was used: values cannot be counted */

@@ -152,6 +152,8 @@ static int read_extension(nearcall_reader *reader, uint64_t bytes, nearcall_valu
         value->count = 0;
         value->as.integer = number;
     }
+    if (type == NC_PACKED_TYPE)
+        return nc_packed_head(value);
     return type == TIMESTAMP ? set_time(value) : NEARCALL_OK;
 }
 

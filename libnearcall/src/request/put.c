@@ -19,15 +19,19 @@ void nc_writer_reset(struct nc_writer *writer, nearcall_function *function, int 
     writer->depth = 0;
     writer->reserved_end = 0;
     writer->function = function;
-    writer->codec = (uint8_t)codec;
+    writer->packs = codec == NEARCALL_CODEC_PACKED && (!function || function->takes_blocks);
+    writer->codec = (uint8_t)(codec == NEARCALL_CODEC_PACKED ? NEARCALL_CODEC_MSGPACK : codec);
     writer->sendings = 0;
     writer->encoding = function ? nc_encoding_of(function, codec) : (struct nc_encoding){0};
+    writer->encoding.has_blocks = writer->packs;
     writer->left[0] = 1;
 }
 
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec)
 {
     nc_request_leave_arena(client);
+    if (codec == NEARCALL_CODEC_PACKED)
+        function->takes_blocks = nc_takes_blocks(client); /* the server may be another since it was found */
     nc_writer_reset(&client->request, function, codec);
     client->request.owner = client;
 }
@@ -292,6 +296,15 @@ NEARCALL_API void nearcall_put_map(nearcall_client *client, uint32_t pairs)
     if (!writer)
         return;
     nc_put_map(writer, pairs);
+    end_put(client);
+}
+
+NEARCALL_API void nearcall_put_packed(nearcall_client *client, int element, const void *elements, size_t count)
+{
+    struct nc_writer *writer = begin_value(client);
+    if (!writer)
+        return;
+    nc_put_packed(writer, element, elements, count);
     end_put(client);
 }
 

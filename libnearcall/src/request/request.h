@@ -1,6 +1,6 @@
 /* The request that is being put together: the memory that it is built in, the handle's own or the
  * arena of shared memory, and the values that nearcall_put_...() write there; and writers apart from a handle.
- * May include: base, wire, transport, memory, handle, functions, calls. */
+ * May include: base, wire, msgpack, transport, memory, handle, functions, calls. */
 #ifndef NC_REQUEST_H
 #define NC_REQUEST_H
 
@@ -63,6 +63,17 @@ void nc_writer_drop(nearcall_client *client);
 uint8_t *nc_writer_make_room(struct nc_writer *writer, size_t bytes) __attribute__((noinline));
 void nc_writer_copy(struct nc_writer *writer, void *to, const void *data, size_t bytes);
 void nc_writer_add_file(struct nc_writer *writer, int fd);
+
+/* ---- packed.c ---- */
+
+/* The codec of a request as it travels. */
+static inline int nc_writer_codec(const struct nc_writer *writer)
+{
+    return writer->packs ? NEARCALL_CODEC_PACKED : writer->codec;
+}
+
+/* One value, that was counted: a list of count elements NEARCALL_ELEMENT_..., as they lie in memory. */
+void nc_put_packed(struct nc_writer *writer, int element, const void *elements, size_t count);
 
 /* ---- writer.c ---- */
 

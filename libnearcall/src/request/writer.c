@@ -28,7 +28,7 @@ NEARCALL_API void nearcall_writer_free(nearcall_writer *writer)
 
 NEARCALL_API int nearcall_writer_begin(nearcall_writer *writer, nearcall_function *function, int codec)
 {
-    if (!writer || codec < NEARCALL_CODEC_RAW || codec > NEARCALL_CODEC_JSON)
+    if (!writer || codec < NEARCALL_CODEC_RAW || (codec > NEARCALL_CODEC_JSON && codec != NEARCALL_CODEC_PACKED))
         return NEARCALL_E_MISUSE;
     nc_writer_reset(&writer->values, function, codec);
     nc_buffer_trim(&writer->values.buffer);
@@ -135,6 +135,12 @@ NEARCALL_API void nearcall_write_map(nearcall_writer *writer, uint32_t pairs)
 {
     if (begins_value(writer))
         nc_put_map(&writer->values, pairs);
+}
+
+NEARCALL_API void nearcall_write_packed(nearcall_writer *writer, int element, const void *elements, size_t count)
+{
+    if (begins_value(writer))
+        nc_put_packed(&writer->values, element, elements, count);
 }
 
 NEARCALL_API void nearcall_write_raw(nearcall_writer *writer, const void *data, size_t bytes)

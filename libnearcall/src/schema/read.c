@@ -50,6 +50,41 @@ static int fit_container(int wanted, nearcall_value *value)
     return value->type == wanted ? NEARCALL_OK : refuse();
 }
 
+static int integer_element(const nearcall_type *type)
+{
+    switch (type->most) {
+    case INT8_MAX: return NEARCALL_ELEMENT_INT8;
+    case INT16_MAX: return NEARCALL_ELEMENT_INT16;
+    case INT32_MAX: return NEARCALL_ELEMENT_INT32;
+    case INT64_MAX: return NEARCALL_ELEMENT_INT64;
+    case UINT8_MAX: return NEARCALL_ELEMENT_UINT8;
+    case UINT16_MAX: return NEARCALL_ELEMENT_UINT16;
+    case UINT32_MAX: return NEARCALL_ELEMENT_UINT32;
+    default: return NEARCALL_ELEMENT_UINT64;
+    }
+}
+
+NEARCALL_API int nearcall_packed_element(const nearcall_type *list)
+{
+    if (!list || list->kind != NEARCALL_TYPE_LIST)
+        return 0;
+    switch (list->element->kind) {
+    case NEARCALL_TYPE_BOOL: return NEARCALL_ELEMENT_BOOL;
+    case NEARCALL_TYPE_INTEGER: return integer_element(list->element);
+    case NEARCALL_TYPE_DURATION: return NEARCALL_ELEMENT_INT64;
+    case NEARCALL_TYPE_FLOAT32: return NEARCALL_ELEMENT_FLOAT32;
+    case NEARCALL_TYPE_FLOAT64: return NEARCALL_ELEMENT_FLOAT64;
+    default: return 0;
+    }
+}
+
+static int fit_list(const nearcall_type *type, nearcall_value *value)
+{
+    if (value->type == NEARCALL_PACKED)
+        return value->extension_type == nearcall_packed_element(type) ? NEARCALL_OK : refuse();
+    return fit_container(NEARCALL_ARRAY, value);
+}
+
 static int fit_type(int wanted, const nearcall_value *value)
 {
     return value->type == wanted ? NEARCALL_OK : refuse();
@@ -68,10 +103,10 @@ static int fit(const nearcall_type *type, nearcall_value *value)
     case NEARCALL_TYPE_DURATION: return fit_type(NEARCALL_INT, value);
     case NEARCALL_TYPE_FILE:
     case NEARCALL_TYPE_CONNECTION: return fit_type(NEARCALL_FILE, value);
-    case NEARCALL_TYPE_LIST: return fit_container(NEARCALL_ARRAY, value);
+    case NEARCALL_TYPE_LIST: return fit_list(type, value);
     case NEARCALL_TYPE_MAP: return fit_container(NEARCALL_MAP, value);
     case NEARCALL_TYPE_STRUCT: return fit_type(NEARCALL_MAP, value);
-    default: return NEARCALL_OK; /* any */
+    default: return value->type == NEARCALL_PACKED ? refuse() : NEARCALL_OK; /* any */
     }
 }
 

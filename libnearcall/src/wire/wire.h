@@ -22,7 +22,8 @@ enum nc_feature {
     NC_FEATURE_STREAMS = 2,
     NC_FEATURE_DESCRIPTORS = 4,
     NC_FEATURE_SHARED_MEMORY = 8,
-    NC_FEATURE_DESCRIPTIONS = 16
+    NC_FEATURE_DESCRIPTIONS = 16,
+    NC_FEATURE_PACKED_LISTS = 64
 };
 
 enum nc_frame_type {
@@ -44,6 +45,13 @@ enum nc_frame_type {
 /* A descriptor in a payload: a MessagePack extension of one byte, its number. */
 #define NC_DESCRIPTOR_HEAD 0xD4
 #define NC_DESCRIPTOR_TYPE 1
+
+/* A packed list in a payload: a MessagePack extension that begins with the type of the elements and
+ * the number of bytes before them. */
+#define NC_EXTENSION_32 0xC9
+#define NC_EXTENSION_32_BYTES 6
+#define NC_PACKED_TYPE 2
+#define NC_PACKED_HEAD_BYTES 2
 
 #define NC_MEMORY_DESCRIPTORS 2
 #define NC_MEMORY_PAYLOAD_BYTES 16
