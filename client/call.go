@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/nearcall/nearcall/internal/codec"
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -38,7 +37,8 @@ func (c *Client) call(ctx context.Context, name string, fixed *usage, result any
 	if fixed != nil {
 		r.usage = fixed
 	}
-	request, by, failure := appendArguments(&r.files, r.request[:0], args)
+	r.gather()
+	request, by, failure := appendArguments(&r.beside, r.request[:0], args)
 	if failure != nil {
 		return failure
 	}
@@ -52,17 +52,30 @@ func (c *Client) call(ctx context.Context, name string, fixed *usage, result any
 	if err := c.core.decodeResult(r, result); err != nil {
 		return err
 	}
-	r.files.Release()
+	r.beside.Release()
 	return nil
 }
 
+// gather lets long []byte of the arguments stay where they are until they are sent, unless
+// somebody wants to see the payload as a whole.
+func (c *call) gather() { c.beside.Gathers = len(c.options.interceptors) == 0 }
+
+// keepReply lets the result keep a large reply, whose memory the call would not keep.
+func (c *call) keepReply() *codec.Beside {
+	c.beside.KeptBytesMin = 0
+	if cap(c.reply) > replyBytesKept {
+		c.beside.Keep(len(c.reply))
+	}
+	return &c.beside
+}
+
 // appendArguments appends the arguments, and returns the codec that they need.
-func appendArguments(files *descriptors.Table, b []byte, args []any) (_ []byte, by wire.Codec, _ *status.Error) {
+func appendArguments(beside *codec.Beside, b []byte, args []any) (_ []byte, by wire.Codec, _ *status.Error) {
 	by, b = wire.CodecMessagePack, msgpack.AppendListHeader(b, len(args))
 	for i, arg := range args {
 		var packs bool
 		var err error
-		if b, packs, err = codec.AppendPacking(files, b, arg); err != nil {
+		if b, packs, err = codec.AppendPacking(beside, b, arg); err != nil {
 			return nil, by, badArgument(i, err)
 		}
 		if packs {
@@ -114,7 +127,7 @@ func (c *core) decodeResult(r *call, result any) error {
 	if err != nil {
 		return resultLost(err)
 	}
-	rest, err := plan.DecodeWith(&r.files, r.reply, reflect.ValueOf(result).Elem())
+	rest, err := plan.DecodeWith(r.keepReply(), r.reply, reflect.ValueOf(result).Elem())
 	return asError(checkDecoded(rest, err))
 }
 

@@ -132,7 +132,7 @@ func (c *connection) prepare(r *call) *status.Error {
 		return notExecuted(status.ResourceExhausted,
 			"the metadata take %d bytes with the function's name (at most %d, limit extension_bytes_max, which is fixed)", r.header.ExtensionBytes, wire.ExtensionBytesMax)
 	}
-	length := uint64(r.header.ExtensionBytes) + uint64(len(r.payload))
+	length := uint64(r.header.ExtensionBytes) + uint64(r.payloadBytes())
 	if length > uint64(c.welcome.FrameBytesMax) {
 		return notExecuted(status.ResourceExhausted,
 			"the arguments take %d bytes, and the server accepts %d (limit frame_bytes_max); split them, or raise the limit by the server's option WithFrameBytesMax, to at most "+strconv.Itoa(wire.FrameBytesMaxCeiling),
@@ -188,7 +188,7 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 func (c *connection) sendLocked(r *call) (writer, gather bool) {
 	plain := r.header.Descriptors == 0
 	if r.inMemory = false; plain {
-		r.inMemory, writer = c.putLocked(&r.header, r.head[wire.HeaderBytes:], r.payload)
+		r.inMemory, writer = c.putRequestLocked(r)
 	}
 	if r.inMemory {
 		return writer, false
@@ -198,12 +198,14 @@ func (c *connection) sendLocked(r *call) (writer, gather bool) {
 	if !plain {
 		c.output.attach(r.id, r.files.Going())
 	}
-	if plain && writer && len(r.payload) >= gatherBytesMin {
+	if plain && writer && r.payloadBytes() >= gatherBytesMin {
 		c.unclaim(r)
 		c.output.gathering.Lock()
 		return true, true
 	}
-	c.output.pending = append(append(c.output.pending, r.head...), r.payload...)
+	for _, part := range r.frameParts(r.head) {
+		c.output.pending = append(c.output.pending, part...)
+	}
 	return writer, false
 }
 

@@ -20,6 +20,9 @@ const (
 	recordBytes = 16 << 10
 	// framesAtOnce is how many frames are taken before the socket is looked at again.
 	framesAtOnce = 64
+	// wakeForBytesMin is the size from which on a body is put into the ring even if the
+	// server sleeps: copying it through the kernel would cost more than a WAKE.
+	wakeForBytesMin = 16 << 10
 	// quickPayloadBytesMax is the size up to which sending a payload takes so little
 	// time that the call can be taken to wait for its reply from its beginning.
 	quickPayloadBytesMax = 4 << 10
@@ -51,6 +54,7 @@ type memory struct {
 	large  []byte // a frame that does not fit into record
 	grown  bool
 	grow   func(bytes int) []byte
+	apart  sharedmemory.Apart // finds where a reply goes that need not go through record
 }
 
 // memoryWanted reports whether to ask the server for shared memory.
@@ -132,7 +136,26 @@ func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Dur
 		}
 		return m.large[:bytes]
 	}
+	m.apart = func(header []byte, _ int) *[]byte { return c.replyOf(header) }
 	return m
+}
+
+// replyOf returns where the call wants its reply, for a frame that is nothing but a reply to
+// a call that still waits.
+func (c *connection) replyOf(head []byte) *[]byte {
+	header := wire.ParseHeader(head)
+	if header.Type != wire.Reply || header.ExtensionBytes > 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.calls.waitsFor(header.CallID)
+	if r == nil {
+		return nil
+	}
+	r.replyMu.Lock()
+	c.reader.direct, r.reply = r, r.reply[:r.replyStart]
+	return &r.reply
 }
 
 // handleWake does nothing: reading the frame has already woken this side.
@@ -141,27 +164,52 @@ func (c *connection) handleWake(*wire.Frame) error { return nil }
 // wakeFrame is the frame WAKE.
 var wakeFrame = (&wire.Header{Type: wire.Wake}).Append(nil)
 
-// putLocked puts a frame into the ring if the server looks there and there is room.
+// putLocked puts a frame into the ring if the server looks there, or is worth waking, and
+// there is room.
 // writer means that a WAKE must be sent: the caller has become the writer and must
 // flush. Preconditions: c.mu is held.
 func (c *connection) putLocked(header *wire.Header, body, further []byte) (put, writer bool) {
+	if !c.looksAtMemoryLocked(int(header.Length)) || !c.output.memory.Put(header, body, further) {
+		return false, false
+	}
+	return true, c.wakeLocked()
+}
+
+// putRequestLocked is putLocked for the request of a call.
+func (c *connection) putRequestLocked(r *call) (put, writer bool) {
+	if len(r.beside.Pieces) == 0 {
+		return c.putLocked(&r.header, r.head[wire.HeaderBytes:], r.payload)
+	}
+	if !c.looksAtMemoryLocked(int(r.header.Length)) || !c.output.memory.PutParts(&r.header, r.frameParts(r.head[wire.HeaderBytes:])) {
+		return false, false
+	}
+	return true, c.wakeLocked()
+}
+
+// looksAtMemoryLocked reports whether the server would find a body of so many bytes in the
+// ring: it looks there, or is worth waking.
+func (c *connection) looksAtMemoryLocked(bytes int) bool {
 	end := c.output.memory
 	if end == nil {
-		return false, false
+		return false
 	}
 	if end.PeerSleeps() {
 		end.TellSleeper(c.client.clock.Ns())
-		return false, false
+		return bytes >= wakeForBytesMin && end.Attached()
 	}
-	if !end.Put(header, body, further) {
-		return false, false
+	return true
+}
+
+// wakeLocked wakes a server that has fallen asleep meanwhile. It reports whether the caller
+// has become the writer.
+func (c *connection) wakeLocked() (writer bool) {
+	if !c.output.memory.MustWake() {
+		return false
 	}
-	if end.MustWake() {
-		c.output.pending = append(c.output.pending, wakeFrame...)
-		writer = !c.output.writing
-		c.output.writing = true
-	}
-	return true, writer
+	c.output.pending = append(c.output.pending, wakeFrame...)
+	writer = !c.output.writing
+	c.output.writing = true
+	return writer
 }
 
 // lookForMemory waits for frames in the ring for as long as waiting without sleeping
@@ -259,9 +307,17 @@ func (c *connection) takeFrame(m *memory) (more bool, err error) {
 		m.record = m.record[:0]
 	}
 	m.grown = false
-	frame, err := m.end.Take(m.record[len(m.record):], int(m.parser.FrameBytesMax), m.grow)
+	frame, err := m.end.TakeApart(m.record[len(m.record):], int(m.parser.FrameBytesMax), m.grow, m.apart)
+	direct := c.reader.direct
+	if direct != nil {
+		c.reader.direct = nil
+		direct.replyMu.Unlock()
+	}
 	if frame == nil || err != nil {
 		return false, err
+	}
+	if direct != nil {
+		return true, c.arrivedApart(m, frame)
 	}
 	if _, err := m.parser.Next(frame, &m.frame); err != nil {
 		return false, err
@@ -274,6 +330,14 @@ func (c *connection) takeFrame(m *memory) (more bool, err error) {
 	}
 	m.record = m.record[:len(m.record)+len(frame)]
 	return true, nil
+}
+
+// arrivedApart is what follows a reply whose payload is with its call already.
+func (c *connection) arrivedApart(m *memory, head []byte) error {
+	if _, err := m.parser.Skip(head, &m.frame); err != nil {
+		return err
+	}
+	return c.arrived(arrival{header: m.frame.Header})
 }
 
 // deliverLarge delivers what has been taken, so that the buffer of a large frame may be

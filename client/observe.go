@@ -63,7 +63,7 @@ func (r *call) observeBegin(ctx context.Context) {
 		r.observation = new(observe.Call)
 	}
 	r.observed = r.observation
-	*r.observed = observe.Call{Side: intercept.Caller, Kind: intercept.Function, Function: r.name, RequestBytes: len(r.payload), Began: time.Now()}
+	*r.observed = observe.Call{Side: intercept.Caller, Kind: intercept.Function, Function: r.name, RequestBytes: r.payloadBytes(), Began: time.Now()}
 	if tell := r.client.config.observer.CallBegan; tell != nil {
 		tell(ctx, r.observed)
 	}

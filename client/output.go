@@ -50,7 +50,6 @@ type output struct {
 	// locks it with connection.mu held, when nobody else can hold it. Those who need to
 	// know what was sent lock it without connection.mu, after the connection was left.
 	gathering sync.Mutex
-	vector    [2][]byte
 }
 
 func (o *output) init(carrier transport.OfferingCarrier) {
@@ -101,16 +100,20 @@ func (o *output) swap() {
 
 // setGathered takes over from a direct write: the kernel has taken sent bytes of the
 // frame, and the rest is copied into the buffers.
-func (o *output) setGathered(id uint64, head, payload []byte, sent int) {
+func (o *output) setGathered(id uint64, parts [][]byte, sent int) {
 	o.sendMu.Lock()
 	defer o.sendMu.Unlock()
 	o.takenID, o.lastID = o.progress()
 	o.sending, o.sent = o.sending[:0], 0
-	if sent == len(head)+len(payload) {
+	bytes := 0
+	for _, part := range parts {
+		bytes += len(part)
+	}
+	if sent == bytes {
 		o.takenID, o.lastID = id, id
 		return
 	}
-	o.sending = append(append(o.sending, head...), payload...)
+	o.sending = slices.Concat(parts...)
 	o.sent = sent
 }
 
@@ -179,10 +182,9 @@ func frameAt(b []byte, start int) (end int, id uint64) {
 	return start + wire.HeaderBytes + int(header.Length), id
 }
 
-// writeVector writes head and payload together, and returns how much was taken.
-func (o *output) writeVector(head, payload []byte) (int, error) {
-	o.vector = [2][]byte{head, payload}
-	n, err := o.carrier.WriteBuffers(o.vector[:])
-	o.vector = [2][]byte{}
+// writeVector writes the parts of a frame together, and returns how much was taken. It may
+// change parts.
+func (o *output) writeVector(parts [][]byte) (int, error) {
+	n, err := o.carrier.WriteBuffers(parts)
 	return int(n), err
 }

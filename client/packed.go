@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bytes"
+
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -23,8 +25,13 @@ func (c *connection) unpack(r *call) *status.Error {
 	if r.codec != wire.CodecPacked || c.welcome.Accepted&wire.FeaturePackedLists != 0 {
 		return nil
 	}
+	whole := r.payload
+	if len(r.beside.Pieces) > 0 {
+		whole = bytes.Join(r.beside.AppendParts(nil, r.payload), nil)
+		r.beside.Drop()
+	}
 	// The array of arguments is not part of any value.
-	plain, _, err := msgpack.AppendPlain(nil, r.payload, -1)
+	plain, _, err := msgpack.AppendPlain(nil, whole, -1)
 	if err != nil {
 		return notExecuted(status.Internal, "the arguments cannot be written for a server that takes no packed lists: %w", err)
 	}

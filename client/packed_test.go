@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/nearcall/nearcall/client"
@@ -104,8 +105,14 @@ func TestWhoNeverAsksForBlocks(t *testing.T) {
 }
 
 // TestABlockForAServerThatTakesNone: the request is written anew, and so is one that is sent
-// again because the server was replaced.
+// again because the server was replaced. Of many numbers the request had not been copied.
 func TestABlockForAServerThatTakesNone(t *testing.T) {
+	for _, count := range []int{100, 10_000} {
+		t.Run(strconv.Itoa(count), func(t *testing.T) { sendTwice(t, count) })
+	}
+}
+
+func sendTwice(t *testing.T, count int) {
 	p := describingPeer(t)
 	p.welcome.Accepted |= wire.FeaturePackedLists
 	c, f := p.client(), describe(t, "scale", func([]float64, float64) []float64 { return nil }, "numbers", "factor")
@@ -113,7 +120,7 @@ func TestABlockForAServerThatTakesNone(t *testing.T) {
 	done := make(chan error, 1)
 	var got []float64
 	go func() {
-		result, err := scale(context.Background(), numbersUpTo(100), 1)
+		result, err := scale(context.Background(), numbersUpTo(count), 1)
 		got = result
 		done <- err
 	}()
@@ -129,7 +136,7 @@ func TestABlockForAServerThatTakesNone(t *testing.T) {
 	conn = p.serveDescribing()
 	second := conn.expect(wire.Request)
 	list, _, err := msgpack.ReadAny(second.Payload[1:], 0)
-	if second.Codec != wire.CodecMessagePack || msgpack.IsPacked(second.Payload[1:]) || err != nil || len(list.([]any)) != 100 {
+	if second.Codec != wire.CodecMessagePack || msgpack.IsPacked(second.Payload[1:]) || err != nil || len(list.([]any)) != count {
 		t.Fatalf("a request in %v, %v", second.Codec, err)
 	}
 	reply := replyTo(second, []byte{0x91, 0x07})

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/nexts"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -39,7 +40,7 @@ type call struct {
 	frameType  wire.FrameType
 	codec      wire.Codec
 	name       string
-	payload    []byte
+	payload    []byte // without the pieces of beside
 	startNs    uint64
 	deadlineNs uint64
 
@@ -102,8 +103,10 @@ type call struct {
 	buffer  []byte
 
 	// files holds the files of the request and, once there is a reply, those of the
-	// reply.
-	files descriptors.Table
+	// reply. beside leads to them, and has what belongs into payload and was not copied.
+	files  descriptors.Table
+	beside codec.Beside
+	parts  [][]byte
 
 	// The first memory of the buffers, which is enough for most calls.
 	space [3][bufferBytesFirst]byte
@@ -113,8 +116,19 @@ const bufferBytesFirst = 96
 
 func newCall(client *core) *call {
 	c := &call{client: client, wakes: make(chan wake, 2)}
+	c.beside.Files = &c.files
 	c.head, c.request, c.buffer = c.space[0][:0:bufferBytesFirst], c.space[1][:0:bufferBytesFirst], c.space[2][:0:bufferBytesFirst]
 	return c
+}
+
+// payloadBytes returns how many bytes the payload has in all.
+func (c *call) payloadBytes() int { return len(c.payload) + c.beside.PieceBytes() }
+
+// frameParts returns the parts of the frame from its extensions on, or from its header on.
+// They are good until the next time.
+func (c *call) frameParts(head []byte) [][]byte {
+	c.parts = c.beside.AppendParts(append(c.parts[:0], head), c.payload)
+	return c.parts
 }
 
 // finish hands the call back to its goroutine. Preconditions: the call was taken out of
@@ -135,6 +149,8 @@ func (c *call) reset() {
 	c.usage, c.function, c.refusal, c.refusedHash = nil, nil, nil, ""
 	c.dynamic.encodedBy = nil
 	c.files.Close()
+	c.beside.Drop()
+	clear(c.parts)
 	c.leads, c.idle, c.unsent = false, false, false
 	c.intercepted, c.called, c.returned, c.callFailure, c.added = false, false, false, nil, c.added[:0]
 	c.inMemory, c.observed = false, nil

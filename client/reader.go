@@ -38,6 +38,9 @@ type reader struct {
 	// memory is nil until the server has offered some and it is in use.
 	memory        *memory
 	memoryOffered bool
+	// direct is the call whose reply is being copied straight to where the call wants it;
+	// its replyMu is locked.
+	direct *call
 }
 
 func (r *reader) init(frameBytesMax uint32, accepted wire.Feature, surplus []byte) {

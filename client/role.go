@@ -145,7 +145,7 @@ func (c *connection) watchContext(ctx context.Context) {
 // idleSince returns when the caller began to wait for its reply, or 0 if the clock must
 // be read to know.
 func (r *call) idleSince() uint64 {
-	if r.inMemory && len(r.payload) <= quickPayloadBytesMax {
+	if r.inMemory && r.payloadBytes() <= quickPayloadBytesMax {
 		return r.startNs
 	}
 	return 0

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/nearcall/nearcall/internal/codec"
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -120,7 +119,7 @@ func FuncN[R any](c Caller, name string, options ...FuncOption) func(ctx context
 // A param is one of the arguments in a struct that holds all of them.
 type param[Arguments any] struct {
 	of     reflect.Type
-	append func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error)
+	append func(beside *codec.Beside, dst []byte, all *Arguments) ([]byte, error)
 	value  func(all *Arguments) any
 	packs  bool
 }
@@ -129,11 +128,11 @@ type param[Arguments any] struct {
 func parameter[Arguments, T any](of func(*Arguments) *T) param[Arguments] {
 	values, err := codec.For[T](codec.PackLists)
 	value := func(all *Arguments) any { return *of(all) }
-	return param[Arguments]{of: reflect.TypeFor[T](), value: value, packs: err == nil && values.Packs(), append: func(files *descriptors.Table, dst []byte, all *Arguments) ([]byte, error) {
+	return param[Arguments]{of: reflect.TypeFor[T](), value: value, packs: err == nil && values.Packs(), append: func(beside *codec.Beside, dst []byte, all *Arguments) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return values.AppendWith(files, dst, of(all))
+		return values.AppendWith(beside, dst, of(all))
 	}}
 }
 
@@ -219,9 +218,10 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 	r := m.client.take()
 	defer m.client.core.give(r)
 	r.usage = &m.usage
+	r.gather()
 	r.request = msgpack.AppendListHeader(r.request[:0], len(m.params))
 	for i, param := range m.params {
-		request, err := param.append(&r.files, r.request, &v.arguments)
+		request, err := param.append(&r.beside, r.request, &v.arguments)
 		if err != nil {
 			return badArgument(i, err)
 		}
@@ -233,7 +233,7 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 	if m.result == nil {
 		return nil
 	}
-	if failure := checkDecoded(m.result.DecodeWith(&r.files, r.reply, &v.result)); failure != nil {
+	if failure := checkDecoded(m.result.DecodeWith(r.keepReply(), r.reply, &v.result)); failure != nil {
 		return failure
 	}
 	r.files.Release()

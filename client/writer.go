@@ -98,9 +98,9 @@ func (c *connection) writeRest() error {
 // is pending.
 func (c *connection) writeGathered(ctx context.Context, r *call) {
 	lift := c.boundWrite(ctx, r.deadlineNs)
-	sent, err := c.output.writeVector(r.head, r.payload)
+	sent, err := c.output.writeVector(r.frameParts(r.head))
 	lift()
-	c.output.setGathered(r.id, r.head, r.payload, sent)
+	c.output.setGathered(r.id, r.frameParts(r.head), sent)
 	c.output.gathering.Unlock()
 	switch {
 	case err == nil:

@@ -18,8 +18,12 @@ var (
 // answer sends the one terminal frame of a call. For admitted see output.append; it is nil
 // if the goroutine is the reader. The caller flushes.
 func (c *connection) answer(e *execution, admitted func()) {
-	bytes := len(e.result)
+	bytes := e.resultBytes()
 	failure := c.sendAnswer(e, admitted)
+	if len(e.beside.Pieces) > 0 {
+		e.beside.Drop()
+		clear(e.parts)
+	}
 	if e.observed != nil {
 		e.observeEnd(failure, bytes)
 	}
@@ -27,33 +31,42 @@ func (c *connection) answer(e *execution, admitted func()) {
 
 // sendAnswer sends the answer of a call, and returns the failure that it told.
 func (c *connection) sendAnswer(e *execution, admitted func()) *status.Error {
-	extensions := e.context.takeReply()
-	if e.err == nil && len(extensions)+len(e.result) > c.agreed.frameBytesMax {
+	extensions, bytes := e.context.takeReply(), e.resultBytes()
+	if e.err == nil && len(extensions)+bytes > c.agreed.frameBytesMax {
 		e.err = status.Errorf(status.ResourceExhausted, "the result of %s has %d bytes, the caller accepts %d (limit frame_bytes_max); %s",
-			e.function.name, len(extensions)+len(e.result), c.agreed.frameBytesMax, raiseCallersFrameBytes).With(status.OutcomeExecutedResultLost)
+			e.function.name, len(extensions)+bytes, c.agreed.frameBytesMax, raiseCallersFrameBytes).With(status.OutcomeExecutedResultLost)
 	}
 	if e.err != nil {
 		failure := status.FromError(e.err)
 		c.fail(e.id, failure, extensions, admitted)
 		return failure
 	}
-	e.function.expect(len(e.result))
+	e.function.expect(bytes)
 	header := wire.Header{Type: wire.Reply, Codec: e.codec, CallID: e.id, FunctionID: e.function.id}
 	if len(e.files.Going()) > 0 {
 		return c.answerWithDescriptors(e, &header, extensions, admitted)
 	}
 	header.ExtensionBytes = uint32(len(extensions))
-	payload := behind(extensions, e.result)
-	if admitted == nil && c.output.putNow(&header, payload) {
-		e.reader.mustLook = true
-		return nil
-	}
-	if !c.output.append(&header, payload, admitted) {
-		lost := c.user.output.lost(e.function.name, int64(len(e.result)))
+	if !c.appendResult(e, &header, extensions, admitted) {
+		lost := c.user.output.lost(e.function.name, int64(bytes))
 		c.fail(e.id, lost, nil, nil)
 		return lost
 	}
 	return nil
+}
+
+// appendResult adds a REPLY to the output, and reports what output.append does.
+func (c *connection) appendResult(e *execution, header *wire.Header, extensions []byte, admitted func()) bool {
+	if len(e.beside.Pieces) == 0 {
+		payload := behind(extensions, e.result)
+		if admitted == nil && c.output.putNow(header, payload) {
+			e.reader.mustLook = true
+			return true
+		}
+		return c.output.append(header, payload, admitted)
+	}
+	e.parts = e.beside.AppendParts(append(e.parts[:0], extensions), e.result)
+	return c.output.appendParts(header, e.parts, admitted)
 }
 
 // sendFailure sends an ERROR. Id 0 stands for the connection as a whole. The caller

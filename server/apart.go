@@ -16,9 +16,9 @@ func (r *reader) runApart(f *function, expiryNs uint64, held bool) {
 	c := r.connection
 	e := &execution{
 		server: c.server, connection: c, id: r.frame.CallID, function: f, codec: r.frame.Codec,
-		context: r.newContext(f, expiryNs), marks: r.marks, held: held,
+		context: r.newContext(f, expiryNs), marks: r.marks, held: held, gathers: true,
 	}
-	if !e.copyPayload(r.frame.Payload) {
+	if !r.givePayload(e) {
 		r.refuse(f, c.user.input.refusal(int64(len(r.frame.Payload))))
 		return
 	}

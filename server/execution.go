@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/nexts"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
@@ -28,6 +29,7 @@ type execution struct {
 	codec      wire.Codec
 	payload    []byte
 	counted    int64        // bytes counted in the user's share for the memory of the payload
+	owned      bool         // the payload is this call's alone, so that arguments may keep it
 	context    *callContext // nil if nobody can ask for it
 	marks      *sharedmemory.Marks
 	files      *descriptors.Table // nil if the function passes no files
@@ -50,9 +52,12 @@ type execution struct {
 	callError error // the error that it returned
 	nexts     nexts.Guard
 	result    []byte
-	scratch   []byte // where typed results are encoded
-	reserved  int64  // bytes of it that are counted in the user's share
-	err       error  // nil or a *status.Error with its outcome
+	gathers   bool         // long parts of typed results may stay where they are
+	beside    codec.Beside // these parts, and the files while the function is called
+	parts     [][]byte     // of the reply, while it is sent
+	scratch   []byte       // where typed results are encoded
+	reserved  int64        // bytes of it that are counted in the user's share
+	err       error        // nil or a *status.Error with its outcome
 }
 
 // start runs the function and marks how far it has come. If the connection was closed
@@ -115,12 +120,25 @@ func (e *execution) call(ctx context.Context) (err error) {
 		e.result, err = e.function.raw(ctx, e.payload)
 		return err
 	}
-	e.result, err = e.function.CallWith(ctx, e.files, e.codec, e.payload, e.scratch[:0])
+	e.result, err = e.function.CallWith(ctx, e.takeBeside(), e.codec, e.payload, e.scratch[:0])
 	if cap(e.result) > cap(e.scratch) {
 		e.keepScratch()
 	}
 	return err
 }
+
+// takeBeside returns what goes beside arguments and result.
+func (e *execution) takeBeside() *codec.Beside {
+	b := &e.beside
+	b.Files, b.Gathers, b.KeptBytesMin = e.files, e.gathers && e.files == nil && len(e.function.interceptors) == 0, 0
+	if e.owned {
+		b.Keep(len(e.payload))
+	}
+	return b
+}
+
+// resultBytes returns how many bytes the result has in all.
+func (e *execution) resultBytes() int { return len(e.result) + e.beside.PieceBytes() }
 
 // interceptAll runs the interceptors. It returns when none of them uses the execution any
 // more, not even in goroutines that they have left behind.

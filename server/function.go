@@ -47,6 +47,9 @@ type function struct {
 
 	// interceptors are those of the server, the group and the function, in this order.
 	interceptors []intercept.Interceptor
+	// keepsBytes is set if arguments may hold bytes that the function may keep, so that it
+	// pays to give it a large payload for good.
+	keepsBytes bool
 	// needsContext is set if the function takes one, or an interceptor may ask for it.
 	needsContext bool
 

@@ -16,6 +16,7 @@ func (r *reader) runInline(f *function, expiryNs uint64) bool {
 func (r *reader) begin(f *function, expiryNs uint64) {
 	e := &r.inline
 	e.id, e.function, e.codec, e.payload = r.frame.CallID, f, r.frame.Codec, r.frame.Payload
+	e.owned = r.memory.hasKept()
 	ctx := context.Background()
 	if f.needsContext {
 		e.context = r.newContext(f, expiryNs)

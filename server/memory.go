@@ -27,6 +27,8 @@ type memory struct {
 	waiter   *sharedmemory.Waiter
 	parser   wire.Parser
 	record   []byte // frames are taken into this; a larger one is lent and counted
+	kept     keptPayload
+	apart    sharedmemory.Apart
 	grow     func(bytes int) []byte
 	pool     *bufferPool
 	share    *share
@@ -97,6 +99,8 @@ func (r *reader) useMemory(regions *sharedmemory.Regions, reserved int64) {
 		record: make([]byte, recordBytesKept), grow: growRecord(c.server.buffers, &c.user.input), pool: c.server.buffers, share: &c.user.input,
 		stop: func() bool { return c.calls.draining.Load() || c.gate.Load() },
 	}
+	r.memory.kept.keeps = c.service.table.keepBytes
+	r.memory.apart = r.memory.roomApart
 	r.marks = end.Marks()
 	r.memory.waiter.Awake()
 }
@@ -121,6 +125,7 @@ func (r *reader) processMemory() (goOn bool, err error) {
 		if err != nil || !goOn {
 			return goOn, err
 		}
+		m.dropKept()
 	}
 	return true, nil
 }
@@ -219,15 +224,16 @@ func (m *memory) awake() {
 func (m *memory) split() *memory {
 	made := *m
 	made.record, made.clockDue = make([]byte, recordBytesKept), true
+	made.kept, made.apart = keptPayload{keeps: m.kept.keeps}, made.roomApart
 	return &made
 }
 
 // recordCounted returns what is counted in the user's share for the record.
 func (m *memory) recordCounted() int64 {
 	if cap(m.record) <= recordBytesKept {
-		return 0
+		return m.kept.counted
 	}
-	return int64(cap(m.record))
+	return int64(cap(m.record)) + m.kept.counted
 }
 
 // stopWaiting gives back the permit to spin, if the reader has one.
@@ -248,6 +254,7 @@ func (r *reader) returnMemory() {
 	// Closing fails only for what is not mapped.
 	_ = r.memory.regions.Close()
 	r.memory.giveBackRecord()
+	r.memory.dropKept()
 	c.server.users.giveBackMemory(c.user, r.memory.reserved)
 	r.memory, r.marks = nil, nil
 }
@@ -275,12 +282,12 @@ const wakeForBytesMin = 16 << 10
 
 // putLocked puts a frame into the ring if there is room and the caller looks there, or
 // is worth waking. It reports whether it did.
-func (o *output) putLocked(header *wire.Header, payload []byte) bool {
-	if !o.looksAtMemoryLocked(len(payload)) {
+func (o *output) putLocked(header *wire.Header, payload []byte, parts [][]byte) bool {
+	if !o.looksAtMemoryLocked(int(header.Length)) {
 		o.tellSleeperLocked()
 		return false
 	}
-	if !o.memory.Put(header, payload, nil) {
+	if parts != nil && !o.memory.PutParts(header, parts) || parts == nil && !o.memory.Put(header, payload, nil) {
 		return false
 	}
 	o.wakeSleeperLocked()

@@ -72,24 +72,43 @@ func (o *output) append(header *wire.Header, payload []byte, admitted func()) bo
 	header.Length = uint32(len(payload))
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	room := o.waitLocked(wire.HeaderBytes+len(payload), len(payload))
+	return o.appendLocked(header, payload, nil, admitted)
+}
+
+// appendParts is append for a large payload in parts, which it may change.
+func (o *output) appendParts(header *wire.Header, parts [][]byte, admitted func()) bool {
+	header.Length = 0
+	for _, part := range parts {
+		header.Length += uint32(len(part))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.appendLocked(header, nil, parts, admitted)
+}
+
+// appendLocked takes either a payload or its parts.
+func (o *output) appendLocked(header *wire.Header, payload []byte, parts [][]byte, admitted func()) bool {
+	bytes := int(header.Length)
+	room := o.waitLocked(wire.HeaderBytes+bytes, bytes)
 	if admitted != nil {
 		admitted()
 	}
 	if o.broken || !room {
 		return room
 	}
-	if o.putLocked(header, payload) {
+	if o.putLocked(header, payload, parts) {
 		o.releaseLocked()
 		return true
 	}
-	if len(payload) >= gatherBytesMin && !o.writing {
-		o.writeGatheredLocked(header, payload)
+	if bytes >= gatherBytesMin && !o.writing {
+		o.writeGatheredLocked(header, payload, parts)
 		return true
 	}
-	o.growLocked(wire.HeaderBytes + len(payload))
-	o.pending = header.Append(o.pending)
-	o.pending = append(o.pending, payload...)
+	o.growLocked(wire.HeaderBytes + bytes)
+	o.pending = append(header.Append(o.pending), payload...)
+	for _, part := range parts {
+		o.pending = append(o.pending, part...)
+	}
 	o.waiting.Store(true)
 	if len(o.pending) >= outputBytesHeld {
 		o.flushLocked()
@@ -161,14 +180,14 @@ func (o *output) writePendingLocked() {
 	o.keepLocked(taken)
 }
 
-// writeGatheredLocked writes what is pending and then the frame. The payload belongs to
-// the caller again when it returns.
-func (o *output) writeGatheredLocked(header *wire.Header, payload []byte) {
+// writeGatheredLocked writes what is pending and then the frame. The payload, or its parts,
+// belong to the caller again when it returns.
+func (o *output) writeGatheredLocked(header *wire.Header, payload []byte, parts [][]byte) {
 	taken := header.Append(o.pending)
 	o.pending = o.spare[:0]
 	o.waiting.Store(false)
-	o.vector = append(o.vector[:0], taken, payload)
-	o.unlockAndWrite(cap(taken)+len(payload), func() error {
+	o.vector = append(append(o.vector[:0], taken, payload), parts...)
+	o.unlockAndWrite(cap(taken)+int(header.Length), func() error {
 		_, err := o.carrier.WriteBuffers(o.vector)
 		return err
 	})

@@ -46,7 +46,7 @@ type position struct {
 func newReader(c *connection) *reader {
 	r := &reader{connection: c, goOn: replaceReader}
 	r.input.init(c.server.buffers, &c.user.input)
-	r.inline = execution{server: c.server, connection: c, reader: r}
+	r.inline = execution{server: c.server, connection: c, reader: r, gathers: true}
 	return r
 }
 
@@ -54,7 +54,7 @@ func newReader(c *connection) *reader {
 // inline may use stay with this one, and count for that call until it ends.
 func (r *reader) successor() *reader {
 	made := &reader{connection: r.connection, goOn: r.goOn, position: r.position}
-	made.inline = execution{server: r.connection.server, connection: r.connection, reader: made}
+	made.inline = execution{server: r.connection.server, connection: r.connection, reader: made, gathers: true}
 	made.contexts = contextSupply{}
 	r.inline.counted = r.input.counted
 	made.input = r.input.split()

@@ -55,7 +55,7 @@ func (r *reader) drop() error {
 // takeFrame takes the next frame from the ring. If its user has no room for it, refused
 // is true and frame has only the header.
 func (m *memory) takeFrame(frame *wire.Frame) (taken, refused bool, err error) {
-	record, err := m.end.Take(m.record, int(m.parser.FrameBytesMax), m.grow)
+	record, err := m.end.TakeApart(m.record, int(m.parser.FrameBytesMax), m.grow, m.apart)
 	// A record that was lent is counted, whether or not there is a frame in it.
 	if cap(record) > cap(m.record) {
 		m.giveBackRecord()
@@ -70,8 +70,65 @@ func (m *memory) takeFrame(frame *wire.Frame) (taken, refused bool, err error) {
 	if record == nil {
 		return false, false, nil
 	}
-	_, err = m.parser.Next(record, frame)
+	if m.kept.payload == nil {
+		_, err = m.parser.Next(record, frame)
+		return true, false, err
+	}
+	_, err = m.parser.Skip(record, frame)
+	frame.Payload = m.kept.payload
 	return true, false, err
+}
+
+// A keptPayload is the payload of the frame that was taken last, if its function may keep
+// parts of it. Then it has memory of its own, which is counted until the frame has been
+// handled, or, if the call runs for longer, until that has ended.
+type keptPayload struct {
+	keeps   func(functionID uint32) bool // whether the function may keep parts of payloads
+	payload []byte
+	counted int64
+}
+
+// roomApart makes payloads that functions may keep go apart. What comes by a way on which
+// there is no room for that is copied, and decoding copies it again.
+func (m *memory) roomApart(head []byte, bytes int) *[]byte {
+	header := wire.ParseHeader(head)
+	if header.Type != wire.Request || header.Codec != wire.CodecMessagePack || header.ExtensionBytes > 0 {
+		return nil
+	}
+	if !m.kept.keeps(header.FunctionID) || !m.share.take(int64(bytes)) {
+		return nil
+	}
+	m.kept.counted = int64(bytes)
+	return &m.kept.payload
+}
+
+// dropKept gives back what was counted for the payload.
+func (m *memory) dropKept() {
+	if m.kept.counted > 0 {
+		m.share.giveBack(m.kept.counted)
+		m.kept.payload, m.kept.counted = nil, 0
+	}
+}
+
+// hasKept reports whether the payload of the last frame may be kept.
+func (m *memory) hasKept() bool { return m != nil && m.kept.payload != nil }
+
+// takeKept returns that payload, and how much is counted for it until it is given back.
+func (m *memory) takeKept() (payload []byte, counted int64) {
+	payload, counted = m.kept.payload, m.kept.counted
+	m.kept.payload, m.kept.counted = nil, 0
+	return payload, counted
+}
+
+// givePayload gives a call that runs apart the payload of the last frame, as a copy unless
+// nobody else has it. It reports false if the user has no room for that.
+func (r *reader) givePayload(e *execution) bool {
+	if !r.memory.hasKept() {
+		return e.copyPayload(r.frame.Payload)
+	}
+	e.payload, e.counted = r.memory.takeKept()
+	e.owned = true
+	return true
 }
 
 // growRecord returns a function that lends a larger record, or returns nil if the user

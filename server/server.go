@@ -167,6 +167,12 @@ func (t *functionTable) find(id uint32) *function {
 	return t.byID[id-1]
 }
 
+// keepBytes reports whether the function with an id may keep parts of large payloads.
+func (t *functionTable) keepBytes(id uint32) bool {
+	f := t.find(id)
+	return f != nil && f.keepsBytes
+}
+
 func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*function, error) {
 	var c functionConfig
 	for _, option := range options {
@@ -191,6 +197,7 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	f.interceptors = slices.Concat(s.config.interceptors, c.interceptors)
 	f.needsContext = made.TakesContext() || len(f.interceptors) > 0 || s.config.observer != nil
 	f.mayInline = !c.apart && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
+	f.keepsBytes = len(f.interceptors) == 0 && made.Description().HoldsBytes()
 	f.provenAt.Store(provenCalls)
 	f.description, f.check = made.Description().AppendMessagePack(nil), made.Description().Check()
 	if c.maxConcurrency > 0 {

@@ -1,7 +1,6 @@
 package codec
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"reflect"
@@ -165,16 +164,17 @@ func (stringNode) grow(m memory.Memory, kept, room int) { growList[string](m, ke
 
 type bytesNode struct{ alias bool }
 
-func (bytesNode) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
-	return msgp.AppendBytes(dst, *memory.As[[]byte](m)), nil
+func (bytesNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) {
+	return in.beside.appendBytes(dst, *memory.As[[]byte](m)), nil
 }
 
-func (n bytesNode) decode(src []byte, m memory.Memory, _ place) ([]byte, error) {
-	data, rest, err := msgpack.ReadBytes(src)
-	if !n.alias {
-		data = bytes.Clone(data)
+func (n bytesNode) decode(src []byte, m memory.Memory, in place) (rest []byte, err error) {
+	to := memory.As[[]byte](m)
+	if n.alias {
+		*to, rest, err = msgpack.ReadBytes(src)
+	} else {
+		*to, rest, err = in.beside.readBytes(src)
 	}
-	*memory.As[[]byte](m) = data
 	return rest, err
 }
 

@@ -10,7 +10,6 @@ package codec
 import (
 	"reflect"
 
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/memory"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
@@ -68,19 +67,21 @@ func (c *Codec[T]) Decode(src []byte, value *T) (rest []byte, err error) {
 	return c.DecodeWith(nil, src, value)
 }
 
-// AppendWith is Append for values that may hold files. They are added to files.
-func (c *Codec[T]) AppendWith(files *descriptors.Table, dst []byte, value *T) ([]byte, error) {
-	return c.plan.AppendFrom(files, dst, memory.At(value))
+// AppendWith is Append for values that may hold files, which are added to beside, or long
+// []byte, which it may gather.
+func (c *Codec[T]) AppendWith(beside *Beside, dst []byte, value *T) ([]byte, error) {
+	return c.plan.AppendFrom(beside, dst, memory.At(value))
 }
 
-// DecodeWith is Decode for values that may hold files. They are taken from files.
-func (c *Codec[T]) DecodeWith(files *descriptors.Table, src []byte, value *T) (rest []byte, err error) {
-	return c.plan.root.decode(src, memory.At(value), place{files: files})
+// DecodeWith is Decode for values that may hold files, which are taken from beside, or
+// []byte that may keep src.
+func (c *Codec[T]) DecodeWith(beside *Beside, src []byte, value *T) (rest []byte, err error) {
+	return c.plan.root.decode(src, memory.At(value), place{beside: beside})
 }
 
 // Fill is DecodeWith for a value that is zero.
-func (c *Codec[T]) Fill(files *descriptors.Table, src []byte, value *T) (rest []byte, err error) {
-	return c.plan.Fill(files, src, memory.At(value))
+func (c *Codec[T]) Fill(beside *Beside, src []byte, value *T) (rest []byte, err error) {
+	return c.plan.Fill(beside, src, memory.At(value))
 }
 
 // A Plan is a Codec for a type that is known only at run time.
@@ -122,15 +123,19 @@ func (p *Plan) Append(dst []byte, value reflect.Value) ([]byte, error) {
 	return p.AppendWith(nil, dst, value)
 }
 
-// AppendWith is Append for values that may hold files. They are added to files.
-func (p *Plan) AppendWith(files *descriptors.Table, dst []byte, value reflect.Value) ([]byte, error) {
-	return p.AppendFrom(files, dst, memoryOf(value))
+// AppendWith is Append for values that may hold files, which are added to beside, or long
+// []byte, which it may gather.
+func (p *Plan) AppendWith(beside *Beside, dst []byte, value reflect.Value) ([]byte, error) {
+	return p.AppendFrom(beside, dst, memoryOf(value))
 }
 
 // AppendFrom is AppendWith for a value that lies somewhere.
-func (p *Plan) AppendFrom(files *descriptors.Table, dst []byte, m memory.Memory) ([]byte, error) {
-	out, err := p.root.append(dst, m, place{files: files})
+func (p *Plan) AppendFrom(beside *Beside, dst []byte, m memory.Memory) ([]byte, error) {
+	pieces := beside.count()
+	out, err := p.root.append(dst, m, place{beside: beside})
 	if err != nil {
+		beside.cut(pieces)
+		beside.cut(pieces)
 		return out[:len(dst)], err
 	}
 	return out, nil
@@ -142,25 +147,31 @@ func (p *Plan) Decode(src []byte, value reflect.Value) (rest []byte, err error) 
 	return p.DecodeWith(nil, src, value)
 }
 
-// DecodeWith is Decode for values that may hold files. They are taken from files.
-func (p *Plan) DecodeWith(files *descriptors.Table, src []byte, value reflect.Value) (rest []byte, err error) {
-	return p.root.decode(src, memory.Of(value), place{files: files})
+// DecodeWith is Decode for values that may hold files, which are taken from beside, or
+// []byte that may keep src.
+func (p *Plan) DecodeWith(beside *Beside, src []byte, value reflect.Value) (rest []byte, err error) {
+	return p.root.decode(src, memory.Of(value), place{beside: beside})
 }
 
 // Fill is DecodeWith for a value that lies somewhere and is zero.
-func (p *Plan) Fill(files *descriptors.Table, src []byte, m memory.Memory) (rest []byte, err error) {
-	return p.root.decode(src, m, place{files: files, zeroed: true})
+func (p *Plan) Fill(beside *Beside, src []byte, m memory.Memory) (rest []byte, err error) {
+	return p.root.decode(src, m, place{beside: beside, zeroed: true})
 }
 
 // AppendValue appends a value of any supported type. For a type that is not basic, a
 // plan is built for this call alone.
 func AppendValue(dst []byte, value any) ([]byte, error) { return AppendValueWith(nil, dst, value) }
 
-// AppendValueWith is AppendValue for values that may hold files. They are added to
-// files.
-func AppendValueWith(files *descriptors.Table, dst []byte, value any) ([]byte, error) {
-	out, err := msgpack.AppendAny(dst, value, 0, appendOther(files, value))
+// AppendValueWith is AppendValue for values that may hold files, which are added to beside,
+// or long []byte, which it may gather.
+func AppendValueWith(beside *Beside, dst []byte, value any) ([]byte, error) {
+	if data, ok := value.([]byte); ok {
+		return beside.appendBytes(dst, data), nil
+	}
+	pieces := beside.count()
+	out, err := msgpack.AppendAny(dst, value, 0, appendOther(beside, value))
 	if err != nil {
+		beside.cut(pieces)
 		return out[:len(dst)], err
 	}
 	return out, nil
@@ -168,10 +179,10 @@ func AppendValueWith(files *descriptors.Table, dst []byte, value any) ([]byte, e
 
 // appendOther makes the elements of a list or map share their plans. It costs nothing
 // for a basic value.
-func appendOther(files *descriptors.Table, value any) msgpack.AppendOther {
+func appendOther(beside *Beside, value any) msgpack.AppendOther {
 	switch value.(type) {
 	case []any, map[string]any, map[int64]any:
-		return new(dynamicPlans).appender(files)
+		return new(dynamicPlans).appender(beside)
 	}
 	// This is the value itself, and the description tells its type.
 	return func(dst []byte, value any, depth int) ([]byte, error) {
@@ -179,6 +190,6 @@ func appendOther(files *descriptors.Table, value any) msgpack.AppendOther {
 		if err != nil {
 			return dst, err
 		}
-		return plan.root.append(dst, memoryOf(reflect.ValueOf(value)), place{depth: depth, files: files})
+		return plan.root.append(dst, memoryOf(reflect.ValueOf(value)), place{depth: depth, beside: beside})
 	}
 }

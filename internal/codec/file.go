@@ -26,7 +26,7 @@ func fileNodeOf(t reflect.Type) node {
 type fileNode struct{}
 
 func (fileNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) {
-	number, err := in.files.GiveFile(*memory.As[*os.File](m))
+	number, err := in.beside.files().GiveFile(*memory.As[*os.File](m))
 	if err != nil {
 		return dst, err
 	}
@@ -38,7 +38,7 @@ func (fileNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 	if err != nil {
 		return src, err
 	}
-	*memory.As[*os.File](m), err = in.files.TakeFile(number)
+	*memory.As[*os.File](m), err = in.beside.files().TakeFile(number)
 	return rest, err
 }
 
@@ -46,7 +46,7 @@ func (fileNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 type connectionNode struct{}
 
 func (connectionNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) {
-	number, err := in.files.GiveConnection(*memory.As[*net.TCPConn](m))
+	number, err := in.beside.files().GiveConnection(*memory.As[*net.TCPConn](m))
 	if err != nil {
 		return dst, err
 	}
@@ -58,6 +58,6 @@ func (connectionNode) decode(src []byte, m memory.Memory, in place) ([]byte, err
 	if err != nil {
 		return src, err
 	}
-	*memory.As[*net.TCPConn](m), err = in.files.TakeConnection(number)
+	*memory.As[*net.TCPConn](m), err = in.beside.files().TakeConnection(number)
 	return rest, err
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/memory"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
@@ -115,6 +114,6 @@ func NewRest(t reflect.Type, options ...Option) (*Rest, error) {
 
 // Fill decodes count values that lie one behind the other in src into the list at m. If one
 // cannot be decoded, Fill returns the number of that one.
-func (r *Rest) Fill(files *descriptors.Table, src []byte, m memory.Memory, count int) (rest []byte, failed int, err error) {
-	return r.list.decodeElements(src, m, count, place{files: files, zeroed: true})
+func (r *Rest) Fill(beside *Beside, src []byte, m memory.Memory, count int) (rest []byte, failed int, err error) {
+	return r.list.decodeElements(src, m, count, place{beside: beside, zeroed: true})
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/memory"
 	"github.com/nearcall/nearcall/internal/msgpack"
 )
@@ -77,8 +76,10 @@ func (n *packedNode) append(dst []byte, m memory.Memory, in place) ([]byte, erro
 	if err := msgpack.CheckDepth(in.depth); err != nil {
 		return dst, err
 	}
-	dst = msgpack.AppendPackedHead(slices.Grow(dst, len(list.Data)+packedOverhead), n.of, len(list.Data))
-	return append(dst, list.Data...), nil
+	if !in.beside.gathers(list.Data) {
+		dst = slices.Grow(dst, len(list.Data)+packedOverhead)
+	}
+	return in.beside.appendBlock(msgpack.AppendPackedHead(dst, n.of, len(list.Data)), list.Data), nil
 }
 
 // packedOverhead is room for what stands before the elements of a block.
@@ -113,16 +114,16 @@ func (c *Codec[T]) Packs() bool { return c.plan != nil && c.plan.packs }
 
 // AppendPacking is AppendValueWith, except that lists may be sent as blocks. packs reports
 // whether the type of the value has such lists.
-func AppendPacking(files *descriptors.Table, dst []byte, value any) (out []byte, packs bool, err error) {
+func AppendPacking(beside *Beside, dst []byte, value any) (out []byte, packs bool, err error) {
 	if !mayPack(value) {
-		out, err = AppendValueWith(files, dst, value)
+		out, err = AppendValueWith(beside, dst, value)
 		return out, false, err
 	}
 	plan, err := NewPlan(reflect.TypeOf(value), PackLists)
 	if err != nil {
 		return dst, false, err
 	}
-	out, err = plan.AppendWith(files, dst, reflect.ValueOf(value))
+	out, err = plan.AppendWith(beside, dst, reflect.ValueOf(value))
 	return out, plan.packs, err
 }
 

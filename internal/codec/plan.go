@@ -5,27 +5,26 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/memory"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
 )
 
-// A place is what surrounds a value: how many lists, maps and structs it is in, and the
-// files of the call, or nil if there are none.
+// A place is what surrounds a value: how many lists, maps and structs it is in, and what
+// goes beside the payload, or nil.
 type place struct {
-	depth int
-	files *descriptors.Table
+	depth  int
+	beside *Beside
 	// zeroed says that the memory into which the value is decoded is zero.
 	zeroed bool
 }
 
 // inside returns the place of what a list, map or struct at this place holds.
-func (p place) inside() place { return place{depth: p.depth + 1, files: p.files} }
+func (p place) inside() place { return place{depth: p.depth + 1, beside: p.beside} }
 
 // insideZeroed is inside for memory that is zero.
 func (p place) insideZeroed() place {
-	return place{depth: p.depth + 1, files: p.files, zeroed: true}
+	return place{depth: p.depth + 1, beside: p.beside, zeroed: true}
 }
 
 // A node encodes and decodes values of one type within a plan. decode overwrites all of the
@@ -77,7 +76,7 @@ func (b *planBuilder) build(t reflect.Type) (node, error) {
 type anyNode struct{ plans *dynamicPlans }
 
 func (n anyNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) {
-	return msgpack.AppendAny(dst, *memory.As[any](m), in.depth, n.plans.appender(in.files))
+	return msgpack.AppendAny(dst, *memory.As[any](m), in.depth, n.plans.appender(in.beside))
 }
 
 func (n anyNode) decode(src []byte, m memory.Memory, in place) (rest []byte, err error) {
@@ -92,9 +91,9 @@ func (anyNode) grow(m memory.Memory, kept, room int) { growList[any](m, kept, ro
 type dynamicPlans struct{ byType sync.Map }
 
 // appender returns an append function for package msgpack.
-func (p *dynamicPlans) appender(files *descriptors.Table) msgpack.AppendOther {
+func (p *dynamicPlans) appender(beside *Beside) msgpack.AppendOther {
 	return func(dst []byte, value any, depth int) ([]byte, error) {
-		return p.append(dst, value, place{depth: depth, files: files})
+		return p.append(dst, value, place{depth: depth, beside: beside})
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/nearcall/nearcall/internal/codec"
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/tinylib/msgp/msgp"
 )
@@ -25,8 +24,8 @@ type bindFunc = func(of *schema.Function, results codec.Option) (callFunc, error
 // None is the result type of an adapted function that has no result.
 type None struct{}
 
-// A resultAppend appends a result. The files that it holds are added to files.
-type resultAppend[R any] func(files *descriptors.Table, dst []byte, value *R) ([]byte, error)
+// A resultAppend appends a result. Its files, and long []byte, may be added to beside.
+type resultAppend[R any] func(beside *codec.Beside, dst []byte, value *R) ([]byte, error)
 
 // An invocation knows how to call a function with a certain number of parameters. F
 // holds the arguments and the result of one call, and R is the type of the result.
@@ -50,16 +49,16 @@ type pooled[F any] struct {
 // call borrows a frame for the time of the call. A frame goes back zeroed, so
 // that it keeps nothing alive and no call sees another's arguments; when the
 // function panics it does not go back at all.
-func (i *invocation[F, R]) call(ctx context.Context, files *descriptors.Table, payload, dst []byte) ([]byte, error) {
+func (i *invocation[F, R]) call(ctx context.Context, beside *codec.Beside, payload, dst []byte) ([]byte, error) {
 	borrowed := i.frames.Get().(*pooled[F])
-	dst, err := i.callIn(ctx, borrowed, files, payload, dst)
+	dst, err := i.callIn(ctx, borrowed, beside, payload, dst)
 	*borrowed = pooled[F]{}
 	i.frames.Put(borrowed)
 	return dst, err
 }
 
-func (i *invocation[F, R]) callIn(ctx context.Context, in *pooled[F], files *descriptors.Table, payload, dst []byte) ([]byte, error) {
-	in.arguments = openArguments(i.of, files, payload)
+func (i *invocation[F, R]) callIn(ctx context.Context, in *pooled[F], beside *codec.Beside, payload, dst []byte) ([]byte, error) {
+	in.arguments = openArguments(i.of, beside, payload)
 	i.decode(&in.arguments, &in.frame)
 	if err := in.arguments.close(); err != nil {
 		return dst, err
@@ -68,7 +67,7 @@ func (i *invocation[F, R]) callIn(ctx context.Context, in *pooled[F], files *des
 	if err != nil {
 		return dst, executed(err)
 	}
-	out, err := i.result(files, dst, result)
+	out, err := i.result(beside, dst, result)
 	if err != nil {
 		return out, resultLost(i.of, err)
 	}
@@ -88,7 +87,7 @@ func bindInvocation[F, R any](of *schema.Function, results codec.Option, decode 
 
 func resultAppender[R any](options codec.Option) (resultAppend[R], error) {
 	if isNone[R]() {
-		return func(_ *descriptors.Table, dst []byte, _ *R) ([]byte, error) { return msgp.AppendNil(dst), nil }, nil
+		return func(_ *codec.Beside, dst []byte, _ *R) ([]byte, error) { return msgp.AppendNil(dst), nil }, nil
 	}
 	by, err := codec.For[R](options)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/nearcall/nearcall/internal/codec"
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/invoke"
 	"github.com/nearcall/nearcall/internal/memory"
 	"github.com/nearcall/nearcall/internal/schema"
@@ -71,17 +70,17 @@ func plansOf(types []reflect.Type, options ...codec.Option) ([]*codec.Plan, erro
 }
 
 // call borrows a frame as invocation.call does.
-func (c *anyShape) call(ctx context.Context, files *descriptors.Table, payload, dst []byte) ([]byte, error) {
+func (c *anyShape) call(ctx context.Context, beside *codec.Beside, payload, dst []byte) ([]byte, error) {
 	borrowed := c.frames.Get().(*shapeFrame)
-	dst, err := c.callIn(ctx, borrowed, files, payload, dst)
+	dst, err := c.callIn(ctx, borrowed, beside, payload, dst)
 	borrowed.arguments = arguments{}
 	borrowed.frame.Clear()
 	c.frames.Put(borrowed)
 	return dst, err
 }
 
-func (c *anyShape) callIn(ctx context.Context, in *shapeFrame, files *descriptors.Table, payload, dst []byte) ([]byte, error) {
-	in.arguments = openArguments(c.of, files, payload)
+func (c *anyShape) callIn(ctx context.Context, in *shapeFrame, beside *codec.Beside, payload, dst []byte) ([]byte, error) {
+	in.arguments = openArguments(c.of, beside, payload)
 	c.decode(ctx, &in.arguments, in.frame)
 	if err := in.arguments.close(); err != nil {
 		return dst, err
@@ -92,7 +91,7 @@ func (c *anyShape) callIn(ctx context.Context, in *shapeFrame, files *descriptor
 			return dst, executed(err)
 		}
 	}
-	encoded, err := c.encode(files, dst, in.frame)
+	encoded, err := c.encode(beside, dst, in.frame)
 	if err != nil {
 		return encoded[:len(dst)], resultLost(c.of, err)
 	}
@@ -110,23 +109,23 @@ func (c *anyShape) decode(ctx context.Context, a *arguments, frame *invoke.Frame
 		if a.err != nil || a.index >= a.count {
 			break
 		}
-		a.took(plan.Fill(a.files, a.rest, c.fn.Param(frame, at+i)))
+		a.took(plan.Fill(a.beside, a.rest, c.fn.Param(frame, at+i)))
 	}
 	if c.rest != nil && a.err == nil {
-		a.tookAll(c.rest.Fill(a.files, a.rest, c.fn.Param(frame, at+len(c.params)), a.count-a.index))
+		a.tookAll(c.rest.Fill(a.beside, a.rest, c.fn.Param(frame, at+len(c.params)), a.count-a.index))
 	}
 }
 
-func (c *anyShape) encode(files *descriptors.Table, dst []byte, frame *invoke.Frame) (_ []byte, err error) {
+func (c *anyShape) encode(beside *codec.Beside, dst []byte, frame *invoke.Frame) (_ []byte, err error) {
 	switch len(c.results) {
 	case 0:
 		return msgp.AppendNil(dst), nil
 	case 1:
-		return c.results[0].AppendFrom(files, dst, c.fn.Result(frame, 0))
+		return c.results[0].AppendFrom(beside, dst, c.fn.Result(frame, 0))
 	}
 	dst = msgp.AppendArrayHeader(dst, uint32(len(c.results)))
 	for i, plan := range c.results {
-		if dst, err = plan.AppendFrom(files, dst, c.fn.Result(frame, i)); err != nil {
+		if dst, err = plan.AppendFrom(beside, dst, c.fn.Result(frame, i)); err != nil {
 			return dst, err
 		}
 	}

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"github.com/nearcall/nearcall/internal/codec"
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/tinylib/msgp/msgp"
@@ -11,16 +10,16 @@ import (
 // arguments reads the array of a request. The first error ends the reading and
 // is kept for close.
 type arguments struct {
-	of    *schema.Function
-	files *descriptors.Table
-	rest  []byte
-	count int
-	index int
-	err   error
+	of     *schema.Function
+	beside *codec.Beside
+	rest   []byte
+	count  int
+	index  int
+	err    error
 }
 
-func openArguments(of *schema.Function, files *descriptors.Table, payload []byte) arguments {
-	a := arguments{of: of, files: files}
+func openArguments(of *schema.Function, beside *codec.Beside, payload []byte) arguments {
+	a := arguments{of: of, beside: beside}
 	if msgp.IsNil(payload) {
 		a.err = refused("%s: nil came where the array of arguments is expected", of.Name)
 		return a
@@ -45,7 +44,7 @@ func next[T any](a *arguments, by *codec.Codec[T], value *T) {
 	if a.err != nil || a.index >= a.count {
 		return
 	}
-	rest, err := by.Fill(a.files, a.rest, value)
+	rest, err := by.Fill(a.beside, a.rest, value)
 	a.took(rest, err)
 }
 
@@ -78,7 +77,7 @@ func (a *arguments) close() error {
 		return refused("%s: %d bytes follow the array of arguments", a.of.Name, len(a.rest))
 	}
 	if a.err == nil {
-		a.files.Release()
+		a.beside.Release()
 	}
 	return a.err
 }

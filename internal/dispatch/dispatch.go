@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/codec"
-	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -50,10 +49,10 @@ type Function struct {
 	transcodings sync.Pool // of *transcoding
 }
 
-// callFunc takes the arguments in MessagePack and appends the result to dst. files
-// holds the files that came with the arguments, and gets those that go with the result;
+// callFunc takes the arguments in MessagePack and appends the result to dst. beside
+// holds the files that came with the arguments, and gets what goes beside the result;
 // it may be nil.
-type callFunc func(ctx context.Context, files *descriptors.Table, payload, dst []byte) ([]byte, error)
+type callFunc func(ctx context.Context, beside *codec.Beside, payload, dst []byte) ([]byte, error)
 
 type rawFunc = func(ctx context.Context, data []byte) ([]byte, error)
 
@@ -146,14 +145,14 @@ func (f *Function) Call(ctx context.Context, by wire.Codec, payload, dst []byte)
 }
 
 // CallWith is Call for functions whose arguments and results may hold files. Those of
-// the arguments are taken from files, and belong to the function once it starts; those
-// of the result are added to files.
-func (f *Function) CallWith(ctx context.Context, files *descriptors.Table, by wire.Codec, payload, dst []byte) ([]byte, error) {
+// the arguments are taken from beside, and belong to the function once it starts; those
+// of the result are added to it, and what it may gather of the result.
+func (f *Function) CallWith(ctx context.Context, beside *codec.Beside, by wire.Codec, payload, dst []byte) ([]byte, error) {
 	switch by {
 	case wire.CodecMessagePack:
-		return f.call(ctx, files, payload, dst)
+		return f.call(ctx, beside, payload, dst)
 	case wire.CodecPacked:
-		return f.callPacked()(ctx, files, payload, dst)
+		return f.callPacked()(ctx, beside, payload, dst)
 	case wire.CodecJSON:
 		return f.callJSON(ctx, payload, dst)
 	case wire.CodecRaw:

@@ -171,12 +171,23 @@ func (t Type) UsesDescriptors(types Types) bool {
 	return t.Kind == StructRef && types.useDescriptors()
 }
 
+// HoldsBytes reports whether arguments may hold bytes inside lists, maps or structs.
+func (f *Function) HoldsBytes() bool {
+	holds := func(t Type) bool { return t.Element != nil && t.leaf().Kind == Bytes }
+	for _, made := range f.Types {
+		if slices.ContainsFunc(made.Fields, func(field Field) bool { return field.Type.leaf().Kind == Bytes }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.Params, func(p Param) bool { return holds(p.Type) })
+}
+
 // useDescriptors: a struct that holds none while another that the same function
 // reaches does is rare enough.
 func (types Types) useDescriptors() bool {
 	for _, made := range types {
 		for _, field := range made.Fields {
-			if field.Type.leafIsDescriptor() {
+			if field.Type.leaf().Kind.IsDescriptor() {
 				return true
 			}
 		}
@@ -184,11 +195,12 @@ func (types Types) useDescriptors() bool {
 	return false
 }
 
-func (t Type) leafIsDescriptor() bool {
+// leaf returns what lists, maps and optional values hold in the end.
+func (t Type) leaf() Type {
 	for t.Element != nil {
 		t = *t.Element
 	}
-	return t.Kind.IsDescriptor()
+	return t
 }
 
 // A Function is the description of a function. It is immutable once made and

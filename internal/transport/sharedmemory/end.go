@@ -68,6 +68,11 @@ func (e *End) Put(header *wire.Header, body, further []byte) bool {
 	return e.out.write(header, body, further)
 }
 
+// PutParts is Put for a body that consists of any number of parts.
+func (e *End) PutParts(header *wire.Header, parts [][]byte) bool {
+	return e.out.writeParts(header, parts)
+}
+
 // HasRoom reports whether there is room for a frame with a body of so many bytes.
 func (e *End) HasRoom(bytes int) bool { return e.out.hasRoom(bytes) }
 
@@ -96,7 +101,13 @@ func (e *End) Ready() bool { return e.in.ready() }
 // ErrNoRoom, or means that the peer has broken the rules and the connection must be
 // closed.
 func (e *End) Take(into []byte, frameBytesMax int, grow func(bytes int) []byte) ([]byte, error) {
-	frame, err := e.in.take(into, frameBytesMax, grow)
+	return e.TakeApart(into, frameBytesMax, grow, nil)
+}
+
+// TakeApart is Take for a side that may want the body of a large frame elsewhere. It
+// returns the header alone if apart has said where, and the body is there then.
+func (e *End) TakeApart(into []byte, frameBytesMax int, grow func(bytes int) []byte, apart Apart) ([]byte, error) {
+	frame, err := e.in.take(into, frameBytesMax, grow, apart)
 	if frame != nil {
 		// The peer may already have sent its WAKE for this sleep, so the next one needs
 		// another number.

@@ -18,6 +18,14 @@ var ErrFault = errors.New("nearcall: a page of the peer's region cannot be read"
 // ring, but only its header was kept.
 var ErrNoRoom = errors.New("nearcall: there is no room for a frame")
 
+// An Apart says where the body of a large frame goes, which has only been seen with its
+// header: behind what the result points to. nil stands for behind the header. What is
+// copied is exactly the body, so that nothing larger is allocated or zeroed before.
+type Apart func(header []byte, bytes int) *[]byte
+
+// apartBytesMin is the size from which on a body may go apart.
+const apartBytesMin = 4 << 10
+
 // A reader takes frames from the ring of the peer's region. One goroutine at a time may
 // use it.
 type reader struct {
@@ -47,8 +55,9 @@ func (r *reader) ready() bool { return r.next.Load() == r.seen+1 }
 // take copies the next frame, header and body as on a socket, to the start of into, or
 // of what grow returns if into is too small. It returns nil if there is no frame, and
 // the header with ErrNoRoom if grow returns nil. What grow has returned is returned
-// with any error, too. The result is private memory, which the peer cannot change.
-func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byte) (frame []byte, err error) {
+// with any error, too. The result is private memory, which the peer cannot change. It is
+// the header alone if apart, which may be nil, has found another place for the body.
+func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byte, apart Apart) (frame []byte, err error) {
 	if !r.ready() {
 		return nil, nil
 	}
@@ -62,7 +71,7 @@ func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byt
 		return into[:wire.HeaderBytes], nil
 	}
 	if place != 0 {
-		into, err = r.takeFromArena(into, place, bytes, grow)
+		into, bytes, err = r.takeFromArena(into, place, bytes, grow, apart)
 	} else if bytes > firstLineBody {
 		if bytes > inlineBytesMax {
 			return nil, &wire.ProtocolError{Text: fmt.Sprintf("a slot with %d bytes of body (at most %d)", bytes, inlineBytesMax)}
@@ -80,31 +89,40 @@ func (r *reader) take(into []byte, frameBytesMax int, grow func(bytes int) []byt
 	return into[:wire.HeaderBytes+bytes], err
 }
 
-// takeFromArena copies a body behind the header that is in into.
-func (r *reader) takeFromArena(into []byte, place, bytes int, grow func(bytes int) []byte) (_ []byte, err error) {
+// takeFromArena copies a body behind the header that is in into, or apart. It returns how
+// many bytes follow the header.
+func (r *reader) takeFromArena(into []byte, place, bytes int, grow func(bytes int) []byte, apart Apart) (_ []byte, behind int, err error) {
 	if place < r.firstArena || place%arenaAlignment != 0 || place > len(r.region)-bytes {
-		return nil, &wire.ProtocolError{Text: fmt.Sprintf("a body of %d bytes at place %d (the arena is from %d to %d)", bytes, place, r.firstArena, len(r.region))}
+		return nil, 0, &wire.ProtocolError{Text: fmt.Sprintf("a body of %d bytes at place %d (the arena is from %d to %d)", bytes, place, r.firstArena, len(r.region))}
+	}
+	body := r.region[place : place+bytes]
+	if apart != nil && bytes >= apartBytesMin {
+		if to := apart(into[:wire.HeaderBytes], bytes); to != nil {
+			*to, err = appendOut(*to, body)
+			return into, 0, err
+		}
 	}
 	if need := wire.HeaderBytes + bytes; need > len(into) {
 		larger := grow(need)
 		if larger == nil {
-			return into, ErrNoRoom
+			return into, bytes, ErrNoRoom
 		}
 		copy(larger, into[:wire.HeaderBytes])
 		into = larger
 	}
-	return into, copyOut(into[wire.HeaderBytes:], r.region[place:place+bytes])
+	_, err = appendOut(into[wire.HeaderBytes:wire.HeaderBytes], body)
+	return into, bytes, err
 }
 
-// copyOut copies from pages that the peer may have removed. The peer can punch holes
-// into its region, and a machine that has no page to fill one sends SIGBUS.
-func copyOut(to, from []byte) (err error) {
+// appendOut appends what lies in pages that the peer may have removed. The peer can punch
+// holes into its region, and a machine that has no page to fill one sends SIGBUS. After an
+// error it returns to as it was.
+func appendOut(to, from []byte) (appended []byte, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if recover() != nil {
-			err = ErrFault
+			appended, err = to, ErrFault
 		}
 	}()
-	copy(to, from)
-	return nil
+	return append(to, from...), nil
 }

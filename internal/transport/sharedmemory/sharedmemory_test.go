@@ -369,3 +369,34 @@ func FuzzTake(f *testing.F) {
 		}
 	})
 }
+
+// A body that goes apart is appended where the taker wants it, and leaves the header.
+func TestBodiesApart(t *testing.T) {
+	caller, server := pair(t, sharedmemory.Geometry{Slots: 32, Marks: 512, ArenaBytes: 64 << 10})
+	for n, bytes := range []int{89, 4095, 4096, 40 << 10} {
+		id := uint64(n + 1)
+		header := wire.Header{Type: wire.Ping, CallID: id, Length: uint32(bytes)}
+		body := content(id, bytes)
+		if put := caller.PutParts(&header, [][]byte{body[:bytes/3], nil, body[bytes/3:]}); !put {
+			t.Fatalf("there was no room for %d bytes", bytes)
+		}
+		asked, apart := 0, []byte("before")
+		frame, err := server.TakeApart(make([]byte, sharedmemory.RecordBytesMin), wire.FrameBytesMaxCeiling, grow, func(head []byte, announced int) *[]byte {
+			asked++
+			if wire.ParseHeader(head) != header || announced != bytes {
+				t.Errorf("%d bytes were announced as %d", bytes, announced)
+			}
+			return &apart
+		})
+		if err != nil || wire.ParseHeader(frame) != header {
+			t.Fatalf("%d bytes: %v", bytes, err)
+		}
+		got := append([]byte("before"), frame[wire.HeaderBytes:]...)
+		if bytes >= 4096 {
+			got = apart
+		}
+		if asked != min(1, bytes/4096) || string(got) != "before"+string(body) {
+			t.Errorf("%d bytes: asked %d times, %d bytes came", bytes, asked, len(got))
+		}
+	}
+}

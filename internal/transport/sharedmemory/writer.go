@@ -52,16 +52,40 @@ func (w *writer) write(header *wire.Header, body, further []byte) bool {
 	if len(further) > 0 {
 		copy(room[n:], further)
 	}
-	w.put++
-	// Of the slots that follow, those lines are asked for now that the peer does not look
-	// at while it waits: the second of the next, and the first of the one after it.
-	next, second := w.slot(w.put), w.slot(w.put+1)
-	publish(word32(slot, sequenceOffset), w.put, &next[lineBytes], &second[0])
+	w.publish(slot)
 	return true
 }
 
 func (w *writer) slot(put uint32) []byte {
 	return w.region[w.firstSlot+int(put&w.mask)*slotBytes:][:slotBytes:slotBytes]
+}
+
+// publish lets the peer see the next slot. Of those that follow it, the lines are asked for
+// that the peer does not look at while it waits: the second of the next, and the first of
+// the one after it.
+func (w *writer) publish(slot []byte) {
+	w.put++
+	next, second := w.slot(w.put), w.slot(w.put+1)
+	publish(word32(slot, sequenceOffset), w.put, &next[lineBytes], &second[0])
+}
+
+// writeParts is write for a body of any number of parts, which does not fit into a slot.
+func (w *writer) writeParts(header *wire.Header, parts [][]byte) bool {
+	if w.put-w.free > w.mask && !w.reclaim() {
+		return false
+	}
+	index, slot := int(w.put&w.mask), w.slot(w.put)
+	room, place := w.lend(index, int(header.Length))
+	if room == nil {
+		return false
+	}
+	binary.LittleEndian.PutUint32(slot[placeOffset:], uint32(place))
+	header.Put(slot[headerOffset:])
+	for _, part := range parts {
+		room = room[copy(room, part):]
+	}
+	w.publish(slot)
+	return true
 }
 
 // hasRoom looks anew at what the reader has given back.

@@ -1,0 +1,149 @@
+package codec_test
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nearcall/nearcall/internal/codec"
+)
+
+type parcel struct {
+	Label string   `nearcall:"label"`
+	Data  []byte   `nearcall:"data"`
+	More  [][]byte `nearcall:"more"`
+	Any   any      `nearcall:"any"`
+}
+
+func filled(bytes int, with byte) []byte { return slices.Repeat([]byte{with}, bytes) }
+
+// parcels are values with long bytes in all places.
+func parcels() []parcel {
+	many := make([][]byte, 200)
+	for i := range many {
+		many[i] = filled(16<<10, byte(i))
+	}
+	return []parcel{
+		{},
+		{Label: "short", Data: filled(100, 1)},
+		{Label: "one", Data: filled(1<<20, 2)},
+		{Label: "two", Data: filled(20<<10, 3), More: [][]byte{filled(10, 4), filled(18<<10, 5), nil}},
+		{Label: "in an any", Any: filled(40<<10, 6)},
+		{Label: "more than parts", More: many},
+	}
+}
+
+// What was gathered is, in its order, what would have been appended.
+func TestGatheredBytes(t *testing.T) {
+	by, err := codec.For[parcel]()
+	must(t, err)
+	for _, value := range parcels() {
+		whole, err := by.Append([]byte("before"), &value)
+		must(t, err)
+		beside := &codec.Beside{Gathers: true}
+		encoded, err := by.AppendWith(beside, []byte("before"), &value)
+		must(t, err)
+		joined := slices.Concat(beside.AppendParts(nil, encoded)...)
+		if !bytes.Equal(joined, whole) || len(encoded)+beside.PieceBytes() != len(whole) {
+			t.Errorf("%s: %d bytes with %d beside them are not the %d that there are", value.Label, len(encoded), beside.PieceBytes(), len(whole))
+		}
+		if len(value.Data) >= 1<<20 && (len(beside.Pieces) != 1 || &beside.Pieces[0].Data[0] != &value.Data[0]) {
+			t.Errorf("%s: the bytes were copied", value.Label)
+		}
+		if len(beside.Pieces) > 128 {
+			t.Errorf("%s: %d pieces", value.Label, len(beside.Pieces))
+		}
+		if beside.Drop(); len(beside.Pieces) != 0 {
+			t.Errorf("%s: pieces were not dropped", value.Label)
+		}
+	}
+}
+
+func TestGatheredBytesOfBasicTypes(t *testing.T) {
+	data := filled(64<<10, 7)
+	by, err := codec.For[[]byte]()
+	must(t, err)
+	whole, err := by.Append(nil, &data)
+	must(t, err)
+	typed, dynamic := &codec.Beside{Gathers: true}, &codec.Beside{Gathers: true}
+	encoded, err := by.AppendWith(typed, nil, &data)
+	must(t, err)
+	if got := slices.Concat(typed.AppendParts(nil, encoded)...); !bytes.Equal(got, whole) || len(typed.Pieces) != 1 {
+		t.Errorf("%d bytes in %d pieces, want %d in one", len(got), len(typed.Pieces), len(whole))
+	}
+	encoded, err = codec.AppendValueWith(dynamic, nil, data)
+	must(t, err)
+	if got := slices.Concat(dynamic.AppendParts(nil, encoded)...); !bytes.Equal(got, whole) || len(dynamic.Pieces) != 1 {
+		t.Errorf("%d bytes in %d pieces, want %d in one", len(got), len(dynamic.Pieces), len(whole))
+	}
+}
+
+// A value that cannot be encoded leaves no pieces behind.
+func TestNothingIsGatheredOfAnError(t *testing.T) {
+	by, err := codec.For[parcel]()
+	must(t, err)
+	beside := &codec.Beside{Gathers: true}
+	encoded, err := by.AppendWith(beside, []byte("x"), &parcel{Data: filled(20<<10, 1)})
+	must(t, err)
+	after, err := by.AppendWith(beside, encoded, &parcel{Data: filled(20<<10, 2), Any: make(chan int)})
+	if err == nil || len(after) != len(encoded) || len(beside.Pieces) != 1 || beside.Pieces[0].Data[0] != 1 {
+		t.Errorf("%v: %d bytes and %d pieces, want %d and 1", err, len(after), len(beside.Pieces), len(encoded))
+	}
+}
+
+// A value keeps what it is decoded from only if it is most of that.
+func TestKeptBytes(t *testing.T) {
+	by, err := codec.For[parcel]()
+	must(t, err)
+	for _, value := range parcels() {
+		encoded, err := by.Append(nil, &value)
+		must(t, err)
+		beside := new(codec.Beside)
+		beside.Keep(len(encoded))
+		var got parcel
+		if _, err := by.DecodeWith(beside, encoded, &got); err != nil {
+			t.Fatal(err)
+		}
+		mostly := len(value.Data) > len(encoded)/2
+		if beside.Kept != mostly || value.Any == nil && !equalParcels(got, value) {
+			t.Errorf("%s: kept is %v", value.Label, beside.Kept)
+		}
+		clear(encoded)
+		if changed := len(got.Data) > 0 && got.Data[0] == 0; changed != mostly {
+			t.Errorf("%s: the bytes lie in what they were decoded from: %v", value.Label, changed)
+		}
+		if strings.Trim(got.Label, "\x00") != value.Label {
+			t.Errorf("the label %q became %q", value.Label, got.Label)
+		}
+	}
+}
+
+func equalParcels(a, b parcel) bool {
+	return a.Label == b.Label && bytes.Equal(a.Data, b.Data) && len(a.More) == len(b.More) && reflect.DeepEqual(a.Any, b.Any)
+}
+
+func TestKeptBytesCannotGrowIntoTheirNeighbours(t *testing.T) {
+	by, err := codec.For[parcel]()
+	must(t, err)
+	encoded, err := by.Append(nil, &parcel{Data: filled(1000, 1), Any: "neighbour"})
+	must(t, err)
+	before := bytes.Clone(encoded)
+	beside := new(codec.Beside)
+	beside.Keep(len(encoded))
+	var got parcel
+	_, err = by.DecodeWith(beside, encoded, &got)
+	must(t, err)
+	got.Data = append(got.Data, "more"...)
+	if !beside.Kept || !bytes.Equal(encoded, before) {
+		t.Error("what was appended to the value has changed what follows it")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
