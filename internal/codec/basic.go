@@ -94,6 +94,25 @@ func (signedNode[T]) decode(src []byte, m memory.Memory, _ place) ([]byte, error
 
 func (signedNode[T]) grow(m memory.Memory, kept, room int) { growList[T](m, kept, room) }
 
+func (signedNode[T]) appendAll(dst []byte, list memory.Memory) []byte {
+	for _, value := range *memory.As[[]T](list) {
+		dst = msgpack.AppendInt(dst, int64(value))
+	}
+	return dst
+}
+
+func (signedNode[T]) decodeAll(src []byte, list memory.Memory, from int) ([]byte, int, error) {
+	elements := *memory.As[[]T](list)
+	for i := from; i < len(elements); i++ {
+		value, rest, err := msgpack.ReadInt(src, memory.BitsOf[T]())
+		if err != nil {
+			return src, i, err
+		}
+		elements[i], src = T(value), rest
+	}
+	return src, 0, nil
+}
+
 type unsignedNode[T uint8 | uint16 | uint32 | uint64] struct{}
 
 func (unsignedNode[T]) append(dst []byte, m memory.Memory, _ place) ([]byte, error) {
@@ -107,6 +126,25 @@ func (unsignedNode[T]) decode(src []byte, m memory.Memory, _ place) ([]byte, err
 }
 
 func (unsignedNode[T]) grow(m memory.Memory, kept, room int) { growList[T](m, kept, room) }
+
+func (unsignedNode[T]) appendAll(dst []byte, list memory.Memory) []byte {
+	for _, value := range *memory.As[[]T](list) {
+		dst = msgpack.AppendUint(dst, uint64(value))
+	}
+	return dst
+}
+
+func (unsignedNode[T]) decodeAll(src []byte, list memory.Memory, from int) ([]byte, int, error) {
+	elements := *memory.As[[]T](list)
+	for i := from; i < len(elements); i++ {
+		value, rest, err := msgpack.ReadUint(src, memory.BitsOf[T]())
+		if err != nil {
+			return src, i, err
+		}
+		elements[i], src = T(value), rest
+	}
+	return src, 0, nil
+}
 
 type float32Node struct{}
 
@@ -147,6 +185,25 @@ func (float64Node) decode(src []byte, m memory.Memory, _ place) (rest []byte, er
 }
 
 func (float64Node) grow(m memory.Memory, kept, room int) { growList[float64](m, kept, room) }
+
+func (float64Node) appendAll(dst []byte, list memory.Memory) []byte {
+	for _, value := range *memory.As[[]float64](list) {
+		dst = msgp.AppendFloat64(dst, value)
+	}
+	return dst
+}
+
+func (float64Node) decodeAll(src []byte, list memory.Memory, from int) ([]byte, int, error) {
+	elements := *memory.As[[]float64](list)
+	for i := from; i < len(elements); i++ {
+		value, rest, err := msgpack.ReadFloat(src)
+		if err != nil {
+			return src, i, err
+		}
+		elements[i], src = value, rest
+	}
+	return src, 0, nil
+}
 
 type stringNode struct{}
 

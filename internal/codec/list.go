@@ -14,6 +14,7 @@ type listNode struct {
 	element node
 	bytes   uintptr // of an element
 	storage storage
+	numbers numbers // nil for elements that are no integers or floats
 }
 
 // A storage knows how to make room in a list. The nodes of most basic types do.
@@ -21,6 +22,14 @@ type storage interface {
 	// grow replaces the list by one with room elements. It keeps the first ones of the list
 	// that was there, and the others are zero.
 	grow(m memory.Memory, kept, room int)
+}
+
+// numbers is a node whose lists are encoded and decoded without a call for each element.
+type numbers interface {
+	appendAll(dst []byte, list memory.Memory) []byte
+	// decodeAll decodes the elements of the list from the one with number from on. If one
+	// cannot be decoded, it returns the number of that one.
+	decodeAll(src []byte, list memory.Memory, from int) (rest []byte, failed int, err error)
 }
 
 func growList[T any](m memory.Memory, kept, room int) {
@@ -47,6 +56,7 @@ func newListNode(t reflect.Type, element node) *listNode {
 	if known, ok := element.(storage); ok {
 		n.storage = known
 	}
+	n.numbers, _ = element.(numbers)
 	return n
 }
 
@@ -56,9 +66,13 @@ func (n *listNode) append(dst []byte, m memory.Memory, in place) ([]byte, error)
 	}
 	first, count := m.Elements()
 	dst = msgp.AppendArrayHeader(dst, uint32(count))
+	if n.numbers != nil {
+		return n.numbers.appendAll(dst, m), nil
+	}
+	in = in.inside()
 	for i := range count {
 		var err error
-		if dst, err = n.element.append(dst, first.Behind(uintptr(i)*n.bytes), in.inside()); err != nil {
+		if dst, err = n.element.append(dst, first.Behind(uintptr(i)*n.bytes), in); err != nil {
 			return dst, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
@@ -82,14 +96,24 @@ func (n *listNode) decode(src []byte, m memory.Memory, in place) ([]byte, error)
 func (n *listNode) decodeElements(src []byte, m memory.Memory, count int, in place) (rest []byte, failed int, err error) {
 	room := msgpack.FirstRoom(count)
 	n.storage.grow(m, 0, room)
-	first, _ := m.Elements()
-	for at := range count {
-		if at == room {
-			// A sender may claim many and send bad ones, so as many again are made room for.
-			room = min(count, 2*room)
-			n.storage.grow(m, at, room)
-			first, _ = m.Elements()
+	for from := 0; ; {
+		if n.numbers != nil {
+			src, failed, err = n.numbers.decodeAll(src, m, from)
+		} else {
+			src, failed, err = n.decodeFrom(src, m, from, in)
 		}
+		if err != nil || room == count {
+			return src, failed, err
+		}
+		// A sender may claim many and send bad ones, so room is made for as many again.
+		from, room = room, min(count, 2*room)
+		n.storage.grow(m, from, room)
+	}
+}
+
+func (n *listNode) decodeFrom(src []byte, m memory.Memory, from int, in place) (rest []byte, failed int, err error) {
+	first, count := m.Elements()
+	for at := from; at < count; at++ {
 		if src, err = n.element.decode(src, first.Behind(uintptr(at)*n.bytes), in); err != nil {
 			return src, at, err
 		}

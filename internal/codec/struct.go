@@ -21,8 +21,10 @@ type structNode struct {
 
 type fieldNode struct {
 	name []byte
-	// key is the name, encoded in MessagePack.
+	// key is the name, encoded in MessagePack. begin is what stands before the value: the key
+	// and, if this is the first field, the header of the struct before it.
 	key    []byte
+	begin  []byte
 	offset uintptr
 	node   node
 }
@@ -40,8 +42,12 @@ func (b *planBuilder) buildStruct(t reflect.Type) (node, error) {
 			return nil, err
 		}
 		n.byName[field.Name] = i
-		n.fields = append(n.fields, fieldNode{name: []byte(field.Name),
-			key: msgp.AppendString(nil, field.Name), offset: offsetOf(t, field.Index), node: made})
+		key := msgp.AppendString(nil, field.Name)
+		begin := key
+		if i == 0 {
+			begin = append(msgp.AppendMapHeader(nil, uint32(len(fields))), key...)
+		}
+		n.fields = append(n.fields, fieldNode{name: []byte(field.Name), key: key, begin: begin, offset: offsetOf(t, field.Index), node: made})
 	}
 	return n, nil
 }
@@ -59,11 +65,14 @@ func (n *structNode) append(dst []byte, m memory.Memory, in place) ([]byte, erro
 	if err := msgpack.CheckDepth(in.depth); err != nil {
 		return dst, err
 	}
-	dst = msgp.AppendMapHeader(dst, uint32(len(n.fields)))
+	if len(n.fields) == 0 {
+		return msgp.AppendMapHeader(dst, 0), nil
+	}
+	in = in.inside()
 	for i := range n.fields {
 		field := &n.fields[i]
 		var err error
-		if dst, err = field.node.append(append(dst, field.key...), m.Behind(field.offset), in.inside()); err != nil {
+		if dst, err = field.node.append(append(dst, field.begin...), m.Behind(field.offset), in); err != nil {
 			return dst, fmt.Errorf("field %s: %w", field.name, err)
 		}
 	}
@@ -76,20 +85,44 @@ func (n *structNode) decode(src []byte, m memory.Memory, in place) ([]byte, erro
 		return src, err
 	}
 	n.clear(m, in)
+	in = in.insideZeroed()
+	inOrder := 0
+	for ; inOrder < count && inOrder < len(n.fields); inOrder++ {
+		field := &n.fields[inOrder]
+		if !bytes.HasPrefix(rest, field.key) {
+			break
+		}
+		if rest, err = field.node.decode(rest[len(field.key):], m.Behind(field.offset), in); err != nil {
+			return src, fmt.Errorf("field %s: %w", field.name, err)
+		}
+	}
+	if inOrder < count {
+		if rest, err = n.decodeOthers(rest, m, inOrder, count, in); err != nil {
+			return src, err
+		}
+	}
+	return rest, nil
+}
+
+// decodeOthers decodes the fields that follow those that came in the order of the schema.
+func (n *structNode) decodeOthers(src []byte, m memory.Memory, inOrder, count int, in place) ([]byte, error) {
 	var came fieldSet
-	for i := range count {
-		at, name, after, err := n.next(rest, i)
+	for at := range inOrder {
+		came.add(at)
+	}
+	for i := inOrder; i < count; i++ {
+		at, name, rest, err := n.next(src, i)
 		if err != nil {
 			return src, fmt.Errorf("name of field %d: %w", i, err)
 		}
 		if at >= 0 && !came.add(at) {
 			return src, fmt.Errorf("field %s is there twice", name)
 		}
-		if rest, err = n.decodeField(at, name, after, m, in.insideZeroed()); err != nil {
+		if src, err = n.decodeField(at, name, rest, m, in); err != nil {
 			return src, err
 		}
 	}
-	return rest, nil
+	return src, nil
 }
 
 // clear makes the struct zero, so that fields that do not come are.

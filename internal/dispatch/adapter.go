@@ -58,7 +58,7 @@ func (i *invocation[F, R]) call(ctx context.Context, beside *codec.Beside, paylo
 }
 
 func (i *invocation[F, R]) callIn(ctx context.Context, in *pooled[F], beside *codec.Beside, payload, dst []byte) ([]byte, error) {
-	in.arguments = openArguments(i.of, beside, payload)
+	in.arguments.open(i.of, beside, payload)
 	i.decode(&in.arguments, &in.frame)
 	if err := in.arguments.close(); err != nil {
 		return dst, err

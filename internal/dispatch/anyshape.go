@@ -80,7 +80,7 @@ func (c *anyShape) call(ctx context.Context, beside *codec.Beside, payload, dst 
 }
 
 func (c *anyShape) callIn(ctx context.Context, in *shapeFrame, beside *codec.Beside, payload, dst []byte) ([]byte, error) {
-	in.arguments = openArguments(c.of, beside, payload)
+	in.arguments.open(c.of, beside, payload)
 	c.decode(ctx, &in.arguments, in.frame)
 	if err := in.arguments.close(); err != nil {
 		return dst, err

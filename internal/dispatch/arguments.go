@@ -18,24 +18,24 @@ type arguments struct {
 	err    error
 }
 
-func openArguments(of *schema.Function, beside *codec.Beside, payload []byte) arguments {
-	a := arguments{of: of, beside: beside}
+// open begins to read the arguments of a function.
+func (a *arguments) open(of *schema.Function, beside *codec.Beside, payload []byte) {
+	a.of, a.beside = of, beside
 	if msgp.IsNil(payload) {
 		a.err = refused("%s: nil came where the array of arguments is expected", of.Name)
-		return a
+		return
 	}
 	// The array is not part of any value, so it adds no depth.
 	count, rest, err := msgpack.ReadList(payload, 0)
 	if err != nil {
 		a.err = refused("%s: array of arguments: %w", of.Name, err)
-		return a
+		return
 	}
 	if err := of.CheckArgumentCount(count); err != nil {
 		a.err = refused("%w", err)
-		return a
+		return
 	}
 	a.rest, a.count = rest, count
-	return a
 }
 
 // next decodes the next argument into a value that is zero. An argument that is missing is
@@ -73,11 +73,14 @@ func (a *arguments) fail(err error) {
 // close returns why the function cannot be called, or nil. If it can be called, it owns
 // what its arguments hold from now on.
 func (a *arguments) close() error {
-	if a.err == nil && len(a.rest) > 0 {
+	if a.err != nil {
+		return a.err
+	}
+	if len(a.rest) > 0 {
 		return refused("%s: %d bytes follow the array of arguments", a.of.Name, len(a.rest))
 	}
-	if a.err == nil {
+	if a.beside != nil {
 		a.beside.Release()
 	}
-	return a.err
+	return nil
 }

@@ -31,9 +31,13 @@ const (
 // CheckDepth refuses to open one more list, map or struct inside depth others.
 func CheckDepth(depth int) error {
 	if depth >= wire.NestingDepthMax {
-		return fmt.Errorf("lists, maps and structs are nested deeper than %d levels (limit nesting_depth_max, which is fixed)", wire.NestingDepthMax)
+		return errTooDeep()
 	}
 	return nil
+}
+
+func errTooDeep() error {
+	return fmt.Errorf("lists, maps and structs are nested deeper than %d levels (limit nesting_depth_max, which is fixed)", wire.NestingDepthMax)
 }
 
 // ReadInt reads an integer of any format that fits a signed type of that many
@@ -118,10 +122,20 @@ func ReadBool(src []byte) (bool, []byte, error) {
 	return value, rest, nil
 }
 
+// The headers of short text, lists and maps are one byte, with the length in its last bits.
+// Nearly all values have such headers, which are therefore read here.
+const (
+	shortText, shortTextBytesMax = 0xA0, 0x1F
+	shortList, shortMap          = 0x90, 0x80
+	shortCountMax                = 0x0F
+)
+
 // ReadText reads UTF-8 text; what it returns aliases src.
 func ReadText(src []byte) (text, rest []byte, err error) {
-	text, rest, err = msgp.ReadStringZC(src)
-	if err != nil {
+	if len(src) > 0 && src[0]&^shortTextBytesMax == shortText && len(src) > int(src[0]&shortTextBytesMax) {
+		bytes := int(src[0] & shortTextBytesMax)
+		text, rest = src[1:1+bytes], src[1+bytes:]
+	} else if text, rest, err = msgp.ReadStringZC(src); err != nil {
 		return nil, src, mismatch(src, "string")
 	}
 	if !utf8.Valid(text) {
@@ -170,6 +184,13 @@ func isTimestamp(src []byte) bool {
 // ReadList reads the header of an array whose elements can still be in src: a
 // count that is only a claim is refused here. nil is an empty list.
 func ReadList(src []byte, depth int) (count int, rest []byte, err error) {
+	if len(src) > 0 && src[0]&^shortCountMax == shortList && depth < wire.NestingDepthMax && int(src[0]&shortCountMax) < len(src) {
+		return int(src[0] & shortCountMax), src[1:], nil
+	}
+	return readLongList(src, depth)
+}
+
+func readLongList(src []byte, depth int) (count int, rest []byte, err error) {
 	if msgp.IsNil(src) {
 		return 0, src[1:], nil
 	}
@@ -187,6 +208,13 @@ func ReadMap(src []byte, depth int) (count int, rest []byte, err error) {
 
 // ReadStruct is ReadMap for a struct, which nil cannot stand for.
 func ReadStruct(src []byte, depth int) (count int, rest []byte, err error) {
+	if len(src) > 0 && src[0]&^shortCountMax == shortMap && depth < wire.NestingDepthMax && 2*int(src[0]&shortCountMax) < len(src) {
+		return int(src[0] & shortCountMax), src[1:], nil
+	}
+	return readLongStruct(src, depth)
+}
+
+func readLongStruct(src []byte, depth int) (count int, rest []byte, err error) {
 	size, rest, err := msgp.ReadMapHeaderBytes(src)
 	count, rest, err = checkHeader(src, rest, "map", 2*uint64(size), depth, err)
 	return count / 2, rest, err

@@ -242,6 +242,13 @@ func (f *Function) ParamAt(index int) (Param, bool) {
 // CheckArgumentCount refuses a number of arguments that the function does not
 // take. Arguments missing at the end must be optional.
 func (f *Function) CheckArgumentCount(count int) error {
+	if count == len(f.Params) && !f.Variadic {
+		return nil // as nearly all callers do
+	}
+	return f.checkUnusualCount(count)
+}
+
+func (f *Function) checkUnusualCount(count int) error {
 	required := f.requiredCount()
 	switch {
 	case count < required:
