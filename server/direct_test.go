@@ -47,7 +47,7 @@ func (l taker) Take(functions direct.Functions) error {
 }
 
 // newTaker returns a listener that fails when it takes the functions, unless err is nil.
-func newTaker(t *testing.T, err error) taker {
+func newTaker(t testing.TB, err error) taker {
 	t.Helper()
 	listener, failure := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if failure != nil {
@@ -57,7 +57,7 @@ func newTaker(t *testing.T, err error) taker {
 }
 
 // directOf serves as a library does until the test ends, and returns the functions.
-func directOf(t *testing.T, s *server.Server) direct.Functions {
+func directOf(t testing.TB, s *server.Server) direct.Functions {
 	t.Helper()
 	listener := newTaker(t, nil)
 	ctx, stop := context.WithCancel(context.Background())
@@ -73,7 +73,7 @@ func directOf(t *testing.T, s *server.Server) direct.Functions {
 }
 
 // wait waits until the server has handed over its functions.
-func (l taker) wait(t *testing.T) direct.Functions {
+func (l taker) wait(t testing.TB) direct.Functions {
 	t.Helper()
 	select {
 	case functions := <-l.taken:
