@@ -36,7 +36,8 @@ func (t tools) rowValues() map[string][]string {
 		"idle": numbers(report.IdleCounts...), "many": numbers(report.ManyCallers...),
 		"busy": numbers(busy...), "scheduler": numbers(processors), "processors": numbers(report.Processors...),
 		"size": numbers(smallBytes, largeBytes[0], largeBytes[1], mebibyte), "callers": {"1", "16", "64"}, "any_peer": peers(func(peerlist.Peer) bool { return true }),
-		"once": {"oneshot", "oneshot-timeout"}, "kept": {"persistent", "persistent-timeout"},
+		"shape": {"five", "narrow", "struct", "list", "results", "error"},
+		"once":  {"oneshot", "oneshot-timeout"}, "kept": {"persistent", "persistent-timeout"},
 		// In comparisons.txt.
 		"binding": {"perl", "python"}, "language": {"c", "perl", "python", "go"}, "further": {"second", "kept"}, "peer": peers(func(p peerlist.Peer) bool { return p.Quick }),
 		"below_mib": numbers(largeBytes[:2]...), "most": numbers(largeBytes[3]), "processes": {"1", "2", "4", "16", "64"},

@@ -1,6 +1,6 @@
 /*
  * Functions with the values that they are given, and what they have to answer: those of
- * the published account, ack(0, 1), and one that waits for a goroutine.
+ * the published account, ack(0, 1), one that waits for a goroutine, and some of other shapes.
  */
 #ifndef FUNCTIONS_H
 #define FUNCTIONS_H

@@ -179,4 +179,11 @@ const struct subject nearcall_subjects[] = {
     {NEAR("one", open_known, call_known)},
     {NEAR("ack", open_known, call_known)},
     {NEAR("md5", open_known, call_known)},
+    {NEAR("shape-integers", open_known, call_known)},
+    {NEAR("shape-five", open_known, call_known)},
+    {NEAR("shape-narrow", open_known, call_known)},
+    {NEAR("shape-struct", open_known, call_known)},
+    {NEAR("shape-list", open_known, call_known)},
+    {NEAR("shape-results", open_known, call_known)},
+    {NEAR("shape-error", open_known, call_known)},
     {0}};

@@ -29,6 +29,7 @@ func register(s *server.Server) error {
 	s.Register("blocked_signals", blockedSignals)
 	s.Register("broken_pipe", writeToBrokenPipe)
 	registerTransfer(s)
+	registerShapes(s)
 	return nil
 }
 
