@@ -1,6 +1,8 @@
 /*
- * Two processes that bounce 64 bytes through shared memory, and do nothing else:
- * the floor that the machine sets. spin_server.c and subject_spin.c are the two.
+ * Two processes that bounce bytes through shared memory, and do nothing else: the floor that
+ * the machine sets. spin_server.c and subject_floors.c are the two. 64 bytes lie beside the
+ * word that publishes them. More lie apart: the caller copies them to the memory, the server
+ * copies them across to its own part, and the caller copies them back.
  *
  * A caller connects to the server's socket and is told, as text, where to open
  * the memory. It begins a run by one byte, which the server answers; from then on
@@ -16,7 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SPIN_BYTES = 64, SPIN_PATH_BYTES = 64 };
+enum { SPIN_BYTES = 64, SPIN_LARGE_BYTES_MAX = 4 << 20, SPIN_PATH_BYTES = 64, SPIN_PAGE_BYTES = 4096 };
 
 #define SPIN_STOP UINT32_MAX
 
@@ -29,6 +31,9 @@ struct spin_line {
 struct spin_memory {
     struct spin_line request;
     struct spin_line reply;
+    uint32_t bytes; /* of each run; the caller writes it before */
+    _Alignas(SPIN_PAGE_BYTES) uint8_t large_request[SPIN_LARGE_BYTES_MAX];
+    _Alignas(SPIN_PAGE_BYTES) uint8_t large_reply[SPIN_LARGE_BYTES_MAX];
 };
 
 /* Holds this process to the first or the last CPU it may use. */
@@ -57,24 +62,34 @@ static inline void spin_pause(void)
 #endif
 }
 
-static inline void spin_put(struct spin_line *line, uint32_t sequence, const uint8_t data[SPIN_BYTES])
+static inline void spin_publish(struct spin_line *line, uint32_t sequence)
 {
-    memcpy(line->data, data, SPIN_BYTES);
     atomic_store_explicit(&line->sequence, sequence, memory_order_release);
 }
 
-/* Waits for that sequence and copies its data out; returns what came instead when
- * it was SPIN_STOP. */
-static inline uint32_t spin_take(struct spin_line *line, uint32_t sequence, uint8_t data[SPIN_BYTES])
+static inline void spin_put(struct spin_line *line, uint32_t sequence, const uint8_t data[SPIN_BYTES])
+{
+    memcpy(line->data, data, SPIN_BYTES);
+    spin_publish(line, sequence);
+}
+
+/* Waits for that sequence; returns what came instead when it was SPIN_STOP. */
+static inline uint32_t spin_await(struct spin_line *line, uint32_t sequence)
 {
     uint32_t seen;
 
-    while ((seen = atomic_load_explicit(&line->sequence, memory_order_acquire)) != sequence) {
-        if (seen == SPIN_STOP)
-            return seen;
+    while ((seen = atomic_load_explicit(&line->sequence, memory_order_acquire)) != sequence && seen != SPIN_STOP)
         spin_pause();
-    }
-    memcpy(data, line->data, SPIN_BYTES);
+    return seen;
+}
+
+/* Waits as spin_await() and copies the data of that sequence out. */
+static inline uint32_t spin_take(struct spin_line *line, uint32_t sequence, uint8_t data[SPIN_BYTES])
+{
+    uint32_t seen = spin_await(line, sequence);
+
+    if (seen == sequence)
+        memcpy(data, line->data, SPIN_BYTES);
     return seen;
 }
 

@@ -1,6 +1,5 @@
 /*
- * The server's half of spin.h: echoes 64 bytes through shared memory, one caller
- * at a time.
+ * The server's half of spin.h: echoes through shared memory, one caller at a time.
  *
  *     spin_server PATH
  */
@@ -29,13 +28,23 @@ static int map_memory(void)
     return 0;
 }
 
-static void echo(struct spin_memory *memory)
+static void echo_small(struct spin_memory *memory)
 {
     uint8_t data[SPIN_BYTES];
     uint32_t sequence = 1;
 
     while (spin_take(&memory->request, sequence, data) != SPIN_STOP)
         spin_put(&memory->reply, sequence++, data);
+}
+
+static void echo_large(struct spin_memory *memory)
+{
+    uint32_t sequence = 1;
+
+    while (spin_await(&memory->request, sequence) != SPIN_STOP) {
+        memcpy(memory->large_reply, memory->large_request, memory->bytes);
+        spin_publish(&memory->reply, sequence++);
+    }
 }
 
 /* Serves runs until the caller closes. */
@@ -49,7 +58,10 @@ static int serve(int fd)
         atomic_store(&memory->reply.sequence, 0);
         if (write(fd, &byte, 1) != 1)
             return -1;
-        echo(memory);
+        if (memory->bytes > SPIN_BYTES)
+            echo_large(memory);
+        else
+            echo_small(memory);
         /* Only now may the caller write over SPIN_STOP. */
         if (write(fd, &byte, 1) != 1)
             return -1;

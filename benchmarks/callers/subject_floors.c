@@ -3,7 +3,7 @@
  *
  * bare: a message with its length before it, and the same back.
  *
- * spin: 64 bytes through shared memory; the caller's half of spin.h.
+ * spin: bytes through shared memory; the caller's half of spin.h.
  *
  * memcpy: what copying a payload costs in one process. An echo through shared memory touches four buffers, the caller's,
  * one in each region, and the server's own; so four are copied around in a ring, which keeps them as warm as an echo's.
@@ -64,15 +64,28 @@ struct spin {
     int fd;
     struct spin_memory *memory;
     uint32_t sequence;
-    uint8_t payload[SPIN_BYTES];
-    uint8_t answer[SPIN_BYTES];
+    size_t bytes;
+    uint8_t *payload;
+    uint8_t *answer;
 };
+
+static void bounce_large(struct spin *spin)
+{
+    memcpy(spin->memory->large_request, spin->payload, spin->bytes);
+    spin_publish(&spin->memory->request, spin->sequence);
+    spin_await(&spin->memory->reply, spin->sequence);
+    memcpy(spin->answer, spin->memory->large_reply, spin->bytes);
+}
 
 static int call_spin(void *state)
 {
     struct spin *spin = state;
 
     spin->sequence++;
+    if (spin->bytes > SPIN_BYTES) {
+        bounce_large(spin);
+        return 0;
+    }
     spin_put(&spin->memory->request, spin->sequence, spin->payload);
     spin_take(&spin->memory->reply, spin->sequence, spin->answer);
     return 0;
@@ -84,6 +97,7 @@ static int begin_spin(void *state)
     char byte = 0;
 
     spin->sequence = 0;
+    spin->memory->bytes = (uint32_t)spin->bytes;
     atomic_store(&spin->memory->request.sequence, 0);
     return write(spin->fd, &byte, 1) == 1 && read(spin->fd, &byte, 1) == 1 ? 0 : subject_failed("spin");
 }
@@ -119,18 +133,22 @@ static int open_spin(const struct subject *subject, void *state, const char *add
     (void)subject;
     if (path == NULL)
         return -1;
-    if (payload_bytes != SPIN_BYTES) {
-        fprintf(stderr, "caller: spin bounces %d bytes, not %zu\n", SPIN_BYTES, payload_bytes);
+    if (payload_bytes < SPIN_BYTES || payload_bytes > SPIN_LARGE_BYTES_MAX) {
+        fprintf(stderr, "caller: spin bounces %d to %d bytes, not %zu\n", SPIN_BYTES, SPIN_LARGE_BYTES_MAX, payload_bytes);
         return -1;
     }
-    subject_fill(spin->payload, SPIN_BYTES);
+    spin->bytes = payload_bytes;
+    spin->payload = subject_payload(payload_bytes);
+    spin->answer = calloc(1, payload_bytes);
+    if (spin->payload == NULL || spin->answer == NULL)
+        return -1;
     spin->fd = message_connect(path);
     spin->memory = spin->fd < 0 ? NULL : map_memory(spin->fd);
     if (spin->memory == NULL || spin_hold(1) != 0)
         return subject_failed(path);
     if (begin_spin(spin) != 0 || call_spin(spin) != 0 || end_spin(spin) != 0)
         return -1;
-    return subject_compare(spin->answer, spin->payload, SPIN_BYTES);
+    return subject_compare(spin->answer, spin->payload, payload_bytes);
 }
 
 enum { BUFFERS = 4 };

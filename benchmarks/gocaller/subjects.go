@@ -34,7 +34,7 @@ type echoes struct {
 
 // openers open callers, by mode.
 var openers = map[string]func(address string, callers int) (echoes, error){
-	"bare": openBare, "idle": openIdle, "typed": openTyped,
+	"bare": openBare, "idle": openIdle, "typed": openTyped, "parcel": openParcels,
 	"shared":             func(address string, callers int) (echoes, error) { return openClients(address, 1, callers) },
 	"each":               openEach(withDeadline),
 	"persistent":         openEach(noDeadline),
@@ -85,6 +85,28 @@ func openTyped(address string, callers int) (echoes, error) {
 	echo := client.Func1[[]byte, []byte](all.clients[0], "echo")
 	for i := range all.calls {
 		all.calls[i] = func(request []byte) ([]byte, error) { return echo(context.Background(), request) }
+	}
+	return all, nil
+}
+
+// A parcel is what forward passes on: bytes in a struct, as programs have them.
+type parcel struct {
+	Label string `nearcall:"label"`
+	Data  []byte `nearcall:"data"`
+}
+
+// openParcels is openTyped with the bytes in a struct.
+func openParcels(address string, callers int) (echoes, error) {
+	all, err := openClients(address, 1, callers)
+	if err != nil {
+		return echoes{}, err
+	}
+	forward := client.Func1[parcel, parcel](all.clients[0], "forward")
+	for i := range all.calls {
+		all.calls[i] = func(request []byte) ([]byte, error) {
+			answer, err := forward(context.Background(), parcel{Label: "benchmark", Data: request})
+			return answer.Data, err
+		}
 	}
 	return all, nil
 }

@@ -36,6 +36,12 @@ type Point struct {
 	Y float64 `nearcall:"y"`
 }
 
+// A Parcel is passed on.
+type Parcel struct {
+	Label string `nearcall:"label"`
+	Data  []byte `nearcall:"data"`
+}
+
 // Register registers all functions.
 func Register(s *server.Server) {
 	registerArithmetic(s)
@@ -65,6 +71,7 @@ func registerText(s *server.Server) {
 
 func registerValues(s *server.Server) {
 	s.Register("echo", func(data []byte) []byte { return data }, server.Doc("Returns the bytes it is given."), server.Params("data"), server.Idempotent())
+	s.Register("forward", func(parcel Parcel) Parcel { return parcel }, server.Doc("Returns the parcel it is given."), server.Params("parcel"), server.Idempotent())
 	s.Register("fill", fill, server.Doc("Returns that many bytes 0x2A."), server.Params("bytes_count"), server.Idempotent())
 	s.Register("move", move, server.Doc("Moves a point."), server.Params("point", "by"), server.Idempotent())
 	s.Register("now", func() time.Time { return time.Now() }, server.Doc("The server's time."), server.Idempotent())
