@@ -49,7 +49,7 @@ func TestAllSizesThroughMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := withMemory(t, startServer(t), client.WithSpin(spin))
 			prefix := []byte("kept")
-			for _, size := range []int{0, 1, 23, 24, 25, 63, 64, 88, 89, 90, 4095, 4096, 16<<10 - 33, 16 << 10, 64 << 10, 1 << 20, 2<<20 - 64, 2 << 20, 3 << 20} {
+			for _, size := range []int{0, 1, 23, 24, 25, 63, 64, 88, 89, 90, 4095, 4096, 16<<10 - 33, 16 << 10, 64 << 10, 1 << 20, 2<<20 - 64, 2 << 20, 3 << 20, wire.FrameBytesMax - 4096} {
 				data := make([]byte, size)
 				for i := range data {
 					data[i] = byte(i*7 + size)

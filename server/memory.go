@@ -347,16 +347,20 @@ func (o *output) memoryTakesLocked(payloadBytes int) bool {
 	return o.looksAtMemoryLocked(payloadBytes) && o.memory.HasRoom(payloadBytes)
 }
 
-// reserveMemory counts the memory of one more connection for its user. It returns 0 if
-// there is none left.
+// reserveMemory counts the memory of one more connection for its user. Connections get whole
+// arenas until those of the user take up half of what they may, then half as much, and in the
+// end none. It returns 0 if there is no memory left.
 func (s *Server) reserveMemory(u *user) (geometry sharedmemory.Geometry, reserved int64) {
-	geometry = sharedmemory.Geometry{Slots: wire.SharedMemorySlots, Marks: wire.SharedMemoryMarks, ArenaBytes: s.config.arenaBytes}
-	if s.users.reserveMemory(u, geometry.Bytes(), s.config.memoryBytesPerUserMax) {
-		return geometry, geometry.Bytes()
-	}
-	geometry.ArenaBytes = 0
-	if s.users.reserveMemory(u, geometry.Bytes(), s.config.memoryBytesPerUserMax) {
-		return geometry, geometry.Bytes()
+	geometry = sharedmemory.Geometry{Slots: wire.SharedMemorySlots, Marks: wire.SharedMemoryMarks}
+	whole, most := s.config.arenaBytes, s.config.memoryBytesPerUserMax
+	for _, step := range [...]struct {
+		arenaBytes int
+		heldMax    int64
+	}{{whole, most / 2}, {whole / 2 / arenaGranule * arenaGranule, most}, {0, most}} {
+		geometry.ArenaBytes = step.arenaBytes
+		if s.users.reserveMemory(u, geometry.Bytes(), most, step.heldMax) {
+			return geometry, geometry.Bytes()
+		}
 	}
 	return geometry, 0
 }

@@ -440,3 +440,19 @@ func BenchmarkMemory(b *testing.B) {
 		}
 	}
 }
+
+// The more of what a user may have is taken, the smaller are the arenas that its connections get.
+func TestArenasBecomeSmaller(t *testing.T) {
+	geometry := sharedmemory.Geometry{Slots: wire.SharedMemorySlots, Marks: wire.SharedMemoryMarks}
+	bare := geometry.Bytes()
+	geometry.ArenaBytes = 64 << 10
+	whole := geometry.Bytes()
+	geometry.ArenaBytes /= 2
+	half := geometry.Bytes()
+	_, path := serveEcho(t, server.WithSharedMemoryArena(64<<10), server.WithSharedMemoryBytesPerUser(2*(whole+half+bare)))
+	for i, want := range []int{64 << 10, 64 << 10, 32 << 10, 32 << 10, 0} {
+		if got := connectWithMemory(t, path).Regions.Geometry().ArenaBytes; got != want {
+			t.Errorf("connection %d got arenas of %d bytes, want %d", i+1, got, want)
+		}
+	}
+}

@@ -354,8 +354,9 @@ func WithSharedMemoryAfter(calls int) Option {
 // WithSharedMemoryArena sets the size of the arena of a connection, for each direction.
 // The arena holds the bodies of frames that do not fit into a slot; frames that do not
 // fit into the arena travel over the socket. The size is a multiple of 4096 bytes, from
-// 0 to 16 MiB, and by default 2 MiB. The kernel allocates its pages when they are first
-// used.
+// 0 to 16 MiB, and by default 4 MiB. The kernel allocates its pages when they are first
+// used. Connections of a user whose memory takes up half of what WithSharedMemoryBytesPerUser
+// allows get arenas of half that size, and the last ones none.
 func WithSharedMemoryArena(bytes int) Option {
 	return func(c *config) {
 		if bytes%arenaGranule != 0 {

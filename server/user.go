@@ -154,11 +154,11 @@ func (t *userTable) leave(u *user) {
 }
 
 // reserveMemory counts shared memory. It reports false if that would exceed the user's
-// share.
-func (t *userTable) reserveMemory(u *user, bytes, perUserMax int64) bool {
+// share, or if the user holds more than heldMax already.
+func (t *userTable) reserveMemory(u *user, bytes, perUserMax, heldMax int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if u.memoryBytes+bytes > perUserMax {
+	if u.memoryBytes > heldMax || u.memoryBytes+bytes > perUserMax {
 		return false
 	}
 	u.memoryBytes += bytes

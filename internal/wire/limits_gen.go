@@ -190,13 +190,15 @@ const (
 	SharedMemoryMarks = 512
 
 	// SharedMemoryArenaBytes (bytes): room for bodies that do not fit a slot, in
-	// each direction; pages are allocated when they are first used. Why: a frame
-	// of 1 MiB, and others beside it.
-	SharedMemoryArenaBytes        = 2097152
+	// each direction; pages are allocated when they are first used; half as much
+	// for further connections of a user whose regions take up half of what they
+	// may. Why: the largest frame that is accepted by default.
+	SharedMemoryArenaBytes        = 4194304
 	SharedMemoryArenaBytesCeiling = 16777216
 
 	// SharedMemoryBytesPerUserMax (bytes): regions of all connections of one user
-	// id, counted in full. Why: 256 connections with arenas, or 20,000 without.
+	// id, counted in full. Why: 64 connections with whole arenas and 125 with
+	// halves, or 20,000 without.
 	SharedMemoryBytesPerUserMax        = 1073741824
 	SharedMemoryBytesPerUserMaxCeiling = 1099511627776
 

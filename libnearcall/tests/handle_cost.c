@@ -28,9 +28,9 @@ static void echo(nearcall_client *client, size_t bytes)
     CHECK_CALL(client, nearcall_call(client, "echo", data, bytes, 0, &reply), NEARCALL_OK);
 }
 
-static void use(const char *address)
+static void use(const char *address, uint32_t flags)
 {
-    nearcall_client *client = test_open(address, 0);
+    nearcall_client *client = test_open(address, flags);
     expect_at_most(OPENED_BYTES_MAX, OPENED_DESCRIPTORS_MAX);
     for (int i = 0; i < 1000; i++)
         echo(client, 64);
@@ -59,7 +59,9 @@ int main(void)
     warm_up(server.address);
     descriptors_before = test_open_descriptors();
     bytes_before = test_heap_bytes();
-    use(server.address);
+    use(server.address, 0);
+    expect_at_most(AT_HAND_BYTES_MAX, 0);
+    use(server.address, NEARCALL_NO_SHARED_MEMORY); /* with large frames in buffers of the handle */
     expect_at_most(AT_HAND_BYTES_MAX, 0);
     server_stop(&server);
     return 0;

@@ -128,8 +128,8 @@
 /* calls: start marks of a connection. */
 #define NC_SHARED_MEMORY_MARKS 512
 
-/* bytes: room for bodies that do not fit a slot, in each direction; pages are allocated when they are first used. */
-#define NC_SHARED_MEMORY_ARENA_BYTES 2097152
+/* bytes: room for bodies that do not fit a slot, in each direction; pages are allocated when they are first used; half as much for further connections of a user whose regions take up half of what they may. */
+#define NC_SHARED_MEMORY_ARENA_BYTES 4194304
 #define NC_SHARED_MEMORY_ARENA_BYTES_CEILING 16777216
 
 /* bytes: regions of all connections of one user id, counted in full. */
