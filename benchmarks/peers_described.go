@@ -33,7 +33,7 @@ func besideDescribed() [][4]string {
 			"Unix socket, a 4-byte length before each message, a goroutine a connection; no dispatch, no codec, no deadline; answers are read into memory that the caller keeps"},
 		{"nearcall-go-shm-typed", "Go", oneForAll, typed + memory},
 		{"nearcall-go-socket-typed", "Go", oneForAll, typed + socket},
-		{"nearcall-go-shm-parcel", "Go", oneForAll, "the bytes are a field of a struct; " + typed + memory},
+		{"nearcall-go-shm-parcel", "Go", oneForAll, "the bytes are a field of a struct, MessagePack; the function borrows them, and answers are read into memory that the caller keeps; " + usual + memory},
 		{"nearcall-go-shm-each", "Go", oneEach, raw + "each call has a deadline of one minute; " + memory + much},
 		{"nearcall-c-shm", c, processEach, raw + usual + memory + much},
 		{"nearcall-c-socket", c, processEach, raw + usual + socket},

@@ -52,6 +52,8 @@ func startKeeper(t *testing.T, options ...server.Option) (*server.Server, *keepe
 	k := new(keeper)
 	must(t, s.Register("keep", k.keep))
 	must(t, s.Register("keep_apart", k.keep, server.MaxConcurrency(4)))
+	must(t, s.Register("borrow", func(l load) load { return l }, server.Borrow()))
+	must(t, s.Register("borrow_apart", func(l load) load { return l }, server.Borrow(), server.MaxConcurrency(4)))
 	must(t, s.Register("raw", func(data []byte) []byte { return data }))
 	path := filepath.Join(t.TempDir(), "keeper.sock")
 	listener, err := s.Listen(context.Background(), "unix:"+path)
@@ -142,6 +144,32 @@ func TestInterceptorsSeeLargeBytes(t *testing.T) {
 		must(t, err)
 		if first, second := <-seen, <-seen; !got.equal(sent) || first != second || first < loadBytes {
 			t.Fatalf("the interceptors saw %d and %d bytes", first, second)
+		}
+	}
+}
+
+// Functions that borrow and results that are reused carry the same values, and the memory of the
+// result stays the same.
+func TestBorrowedAndReusedBytes(t *testing.T) {
+	for _, route := range []string{"", "?shm=off"} {
+		for _, function := range []string{"borrow", "borrow_apart"} {
+			t.Run(function+route, func(t *testing.T) {
+				s, _, address := startKeeper(t)
+				c, err := client.New(address + route)
+				must(t, err)
+				reusing := c.With(client.ReuseResult())
+				result := load{Data: make([]byte, 0, 2*loadBytes)}
+				room := &result.Data[:1][0]
+				for number := range 40 {
+					must(t, reusing.Call(context.Background(), function, &result, newLoad(number)))
+					if !result.equal(newLoad(number)) || &result.Data[0] != room {
+						t.Fatalf("value %d is %q, and has %d bytes", number, result.Label, len(result.Data))
+					}
+				}
+				must(t, c.Close())
+				eventually(t, func() bool { return s.Statistics().InputBytes == 0 && s.Statistics().OutputBytes == 0 },
+					func() string { return fmt.Sprintf("%+v is still counted", s.Statistics()) })
+			})
 		}
 	}
 }

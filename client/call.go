@@ -60,11 +60,11 @@ func (c *Client) call(ctx context.Context, name string, fixed *usage, result any
 // somebody wants to see the payload as a whole.
 func (c *call) gather() { c.beside.Gathers = len(c.options.interceptors) == 0 }
 
-// keepReply lets the result keep a large reply, whose memory the call would not keep.
+// keepReply lets the result keep a large reply if it is most of that.
 func (c *call) keepReply() *codec.Beside {
-	c.beside.KeptBytesMin = 0
+	c.beside.KeptBytesMin, c.beside.Reuses = 0, c.options.reuseResult
 	if cap(c.reply) > replyBytesKept {
-		c.beside.Keep(len(c.reply))
+		c.beside.Keep(cap(c.reply))
 	}
 	return &c.beside
 }

@@ -23,6 +23,7 @@ type callOptions struct {
 	backoffMost  time.Duration
 	waitForReady bool
 	retryUnknown bool
+	reuseResult  bool
 	// extensions are those of each request, encoded.
 	extensions []byte
 	// reply is where the metadata of a reply go, nil: nowhere.
@@ -97,6 +98,23 @@ func WaitForReady() CallOption {
 // other function fails with FAILED_PRECONDITION before anything is sent.
 func RetryUnknown() CallOption {
 	return func(o *callOptions) { o.retryUnknown = true }
+}
+
+// ReuseResult lets calls store each []byte of a result in the memory that it has already, if
+// that is large enough: that of the result itself, when it is a struct, and of its fields. So
+// calls that bring large values again and again allocate nothing for them:
+//
+//	files := c.With(client.ReuseResult())
+//	var file struct{ Name string; Data []byte }
+//	for _, name := range names {
+//		err := files.Call(ctx, "read", &file, name) // overwrites file.Data
+//		...
+//	}
+//
+// What the program has kept of a former result is overwritten, and fields that the schema
+// does not have stay as they are. It concerns Client.Call, whose result is the program's.
+func ReuseResult() CallOption {
+	return func(o *callOptions) { o.reuseResult = true }
 }
 
 // Metadata adds a pair that travels with the request. Functions read it with

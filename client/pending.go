@@ -23,8 +23,13 @@ const (
 // noDeadline is the deadline of a call that may wait without a limit.
 const noDeadline = ^uint64(0)
 
-// replyBytesKept bounds the memory that a call keeps while it is not in use.
-const replyBytesKept = 64 << 10
+const (
+	// replyBytesKept bounds the memory that a call keeps in any case while it is not in use.
+	replyBytesKept = 64 << 10
+	// bufferBytesKept bounds the buffer of replies that it keeps. Calls that are not in use
+	// are the garbage collector's.
+	bufferBytesKept = 4 << 20
+)
 
 // A call is one exchange, from its request to its terminal frame. It belongs to the
 // goroutine that makes the call. While it is in the table of a connection, the reader
@@ -158,7 +163,8 @@ func (c *call) reset() {
 	if cap(c.request) > replyBytesKept {
 		c.request = nil
 	}
-	if cap(c.buffer) > replyBytesKept {
+	if c.beside.Kept || cap(c.buffer) > bufferBytesKept {
 		c.buffer = nil
 	}
+	c.beside.Kept = false
 }

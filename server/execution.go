@@ -131,7 +131,10 @@ func (e *execution) call(ctx context.Context) (err error) {
 func (e *execution) takeBeside() *codec.Beside {
 	b := &e.beside
 	b.Files, b.Gathers, b.KeptBytesMin = e.files, e.gathers && e.files == nil && len(e.function.interceptors) == 0, 0
-	if e.owned {
+	switch {
+	case e.function.borrows:
+		b.Borrow()
+	case e.owned:
 		b.Keep(len(e.payload))
 	}
 	return b

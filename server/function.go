@@ -50,6 +50,8 @@ type function struct {
 	// keepsBytes is set if arguments may hold bytes that the function may keep, so that it
 	// pays to give it a large payload for good.
 	keepsBytes bool
+	// borrows is set if bytes of arguments are valid only until the function returns.
+	borrows bool
 	// needsContext is set if the function takes one, or an interceptor may ask for it.
 	needsContext bool
 

@@ -402,6 +402,7 @@ type functionConfig struct {
 	maxRunTime     time.Duration
 	maxConcurrency int
 	apart          bool
+	borrows        bool
 }
 
 // Doc documents the function for its callers. The text appears in nearcall describe and
@@ -438,6 +439,15 @@ func MaxRunTime(limit time.Duration) FunctionOption {
 // calls wait their turn, within their deadlines.
 func MaxConcurrency(limit int) FunctionOption {
 	return func(c *functionConfig) { c.maxConcurrency = limit }
+}
+
+// Borrow promises that the function keeps no []byte of its arguments, wherever it is in them:
+// these point into the request then and are valid until the function has returned, as a
+// []byte that is an argument itself always is. The result may hold them. A function that is
+// given large values saves an allocation and, because that memory is new, much of the time
+// that a call takes. What it needs for longer it has to copy.
+func Borrow() FunctionOption {
+	return func(c *functionConfig) { c.borrows = true }
 }
 
 // Apart runs each call of the function in a goroutine of its own, from the first one

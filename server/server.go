@@ -197,7 +197,8 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	f.interceptors = slices.Concat(s.config.interceptors, c.interceptors)
 	f.needsContext = made.TakesContext() || len(f.interceptors) > 0 || s.config.observer != nil
 	f.mayInline = !c.apart && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
-	f.keepsBytes = len(f.interceptors) == 0 && made.Description().HoldsBytes()
+	f.borrows = c.borrows
+	f.keepsBytes = !f.borrows && len(f.interceptors) == 0 && made.Description().HoldsBytes()
 	f.provenAt.Store(provenCalls)
 	f.description, f.check = made.Description().AppendMessagePack(nil), made.Description().Check()
 	if c.maxConcurrency > 0 {

@@ -230,7 +230,7 @@ func (n bytesNode) decode(src []byte, m memory.Memory, in place) (rest []byte, e
 	if n.alias {
 		*to, rest, err = msgpack.ReadBytes(src)
 	} else {
-		*to, rest, err = in.beside.readBytes(src)
+		*to, rest, err = in.beside.readBytesInto(*to, src)
 	}
 	return rest, err
 }

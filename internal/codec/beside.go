@@ -24,6 +24,10 @@ type Beside struct {
 	// value; 0 means never. Kept reports whether that was so.
 	KeptBytesMin int
 	Kept         bool
+
+	// Reuses lets []byte in fields of structs be decoded into the memory that they have,
+	// if it is large enough.
+	Reuses bool
 }
 
 // A Piece is a part of a payload that was not copied: Data belongs before the byte At of
@@ -45,6 +49,9 @@ const (
 // any more if Kept is set afterwards. A value keeps it if it is most of the payload, so
 // that little is kept in vain.
 func (b *Beside) Keep(payloadBytes int) { b.KeptBytesMin = payloadBytes/2 + 1 }
+
+// Borrow makes every []byte point into the payload that it is decoded from.
+func (b *Beside) Borrow() { b.KeptBytesMin = 1 }
 
 // Drop forgets the pieces.
 func (b *Beside) Drop() {
@@ -116,6 +123,20 @@ func (b *Beside) appendBlock(dst, elements []byte) []byte {
 
 func (b *Beside) gathers(data []byte) bool {
 	return b != nil && b.Gathers && len(data) >= pieceBytesMin && len(b.Pieces) < piecesMax
+}
+
+func (b *Beside) reuses() bool { return b != nil && b.Reuses }
+
+// readBytesInto reads into the memory of former, if that is to be used and large enough.
+func (b *Beside) readBytesInto(former, src []byte) ([]byte, []byte, error) {
+	if !b.reuses() || cap(former) == 0 {
+		return b.readBytes(src)
+	}
+	data, rest, err := msgpack.ReadBytes(src)
+	if err != nil || len(data) > cap(former) {
+		return b.readBytes(src)
+	}
+	return append(former[:0], data...), rest, nil
 }
 
 func (b *Beside) readBytes(src []byte) ([]byte, []byte, error) {

@@ -147,3 +147,55 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// What is decoded into memory that a value has is the same, and lies there.
+func TestReusedBytes(t *testing.T) {
+	by, err := codec.For[parcel](codec.IgnoreUnknownFields)
+	must(t, err)
+	into := parcel{Label: "former", Data: filled(1000, 9), More: [][]byte{{1}}, Any: "former"}
+	room := into.Data[:1]
+	for _, value := range []parcel{{Label: "shorter", Data: filled(10, 1)}, {Label: "longer", Data: filled(1001, 2)}, {}} {
+		encoded, err := by.Append(nil, &value)
+		must(t, err)
+		if _, err := by.DecodeWith(&codec.Beside{Reuses: true}, encoded, &into); err != nil {
+			t.Fatal(err)
+		}
+		if !equalParcels(into, value) {
+			t.Errorf("%q became %+v", value.Label, into)
+		}
+		if reused := room[0] == 1; value.Label == "shorter" && !reused {
+			t.Error("the memory of the value was not used")
+		}
+	}
+	// Fields that did not come are not left over.
+	into = parcel{Label: "former", Data: filled(1000, 9)}
+	other, err := codec.For[struct {
+		Label string `nearcall:"label"`
+	}]()
+	must(t, err)
+	encoded, err := other.Append(nil, &struct {
+		Label string `nearcall:"label"`
+	}{"alone"})
+	must(t, err)
+	if _, err := by.DecodeWith(&codec.Beside{Reuses: true}, encoded, &into); err != nil || into.Label != "alone" || into.Data != nil {
+		t.Errorf("%+v, %v", into, err)
+	}
+}
+
+func TestBorrowedBytes(t *testing.T) {
+	by, err := codec.For[parcel]()
+	must(t, err)
+	value := parcel{Label: "a", Data: filled(10, 1), More: [][]byte{filled(2, 2), {}}}
+	encoded, err := by.Append(nil, &value)
+	must(t, err)
+	beside := new(codec.Beside)
+	beside.Borrow()
+	var got parcel
+	if _, err := by.DecodeWith(beside, encoded, &got); err != nil || !equalParcels(got, value) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	clear(encoded)
+	if got.Data[0] != 0 || got.More[0][0] != 0 {
+		t.Error("the bytes were copied")
+	}
+}

@@ -26,6 +26,7 @@ type fieldNode struct {
 	key    []byte
 	begin  []byte
 	offset uintptr
+	of     reflect.Type
 	node   node
 }
 
@@ -47,7 +48,7 @@ func (b *planBuilder) buildStruct(t reflect.Type) (node, error) {
 		if i == 0 {
 			begin = append(msgp.AppendMapHeader(nil, uint32(len(fields))), key...)
 		}
-		n.fields = append(n.fields, fieldNode{name: []byte(field.Name), key: key, begin: begin, offset: offsetOf(t, field.Index), node: made})
+		n.fields = append(n.fields, fieldNode{name: []byte(field.Name), key: key, begin: begin, offset: offsetOf(t, field.Index), of: field.Type, node: made})
 	}
 	return n, nil
 }
@@ -84,6 +85,9 @@ func (n *structNode) decode(src []byte, m memory.Memory, in place) ([]byte, erro
 	if err != nil {
 		return src, err
 	}
+	if in.beside.reuses() {
+		return n.decodeAnew(rest, m, count, in.inside())
+	}
 	n.clear(m, in)
 	in = in.insideZeroed()
 	inOrder := 0
@@ -97,16 +101,33 @@ func (n *structNode) decode(src []byte, m memory.Memory, in place) ([]byte, erro
 		}
 	}
 	if inOrder < count {
-		if rest, err = n.decodeOthers(rest, m, inOrder, count, in); err != nil {
+		var came fieldSet
+		if rest, err = n.decodeOthers(rest, m, inOrder, count, in, &came); err != nil {
 			return src, err
 		}
 	}
 	return rest, nil
 }
 
-// decodeOthers decodes the fields that follow those that came in the order of the schema.
-func (n *structNode) decodeOthers(src []byte, m memory.Memory, inOrder, count int, in place) ([]byte, error) {
+// decodeAnew decodes count fields into a struct whose former values may be used, and makes
+// the others zero.
+func (n *structNode) decodeAnew(src []byte, m memory.Memory, count int, in place) ([]byte, error) {
 	var came fieldSet
+	rest, err := n.decodeOthers(src, m, 0, count, in, &came)
+	if err != nil {
+		return src, err
+	}
+	for i := range n.fields {
+		if field := &n.fields[i]; came.add(i) {
+			m.Behind(field.offset).Value(field.of).SetZero()
+		}
+	}
+	return rest, nil
+}
+
+// decodeOthers decodes the fields that follow those that came in the order of the schema.
+// It adds both to came.
+func (n *structNode) decodeOthers(src []byte, m memory.Memory, inOrder, count int, in place, came *fieldSet) ([]byte, error) {
 	for at := range inOrder {
 		came.add(at)
 	}
@@ -209,9 +230,13 @@ func (n resultsNode) decode(src []byte, m memory.Memory, in place) ([]byte, erro
 	if err != nil {
 		return src, err
 	}
-	n.clear(m, in)
+	inside := in.inside()
+	if !in.beside.reuses() {
+		n.clear(m, in)
+		inside = in.insideZeroed()
+	}
 	for i := range n.fields {
-		if rest, err = n.decodeField(i, n.fields[i].name, rest, m, in.insideZeroed()); err != nil {
+		if rest, err = n.decodeField(i, n.fields[i].name, rest, m, inside); err != nil {
 			return src, err
 		}
 	}

@@ -71,7 +71,8 @@ func registerText(s *server.Server) {
 
 func registerValues(s *server.Server) {
 	s.Register("echo", func(data []byte) []byte { return data }, server.Doc("Returns the bytes it is given."), server.Params("data"), server.Idempotent())
-	s.Register("forward", func(parcel Parcel) Parcel { return parcel }, server.Doc("Returns the parcel it is given."), server.Params("parcel"), server.Idempotent())
+	s.Register("forward", func(parcel Parcel) Parcel { return parcel }, server.Doc("Returns the parcel it is given."),
+		server.Params("parcel"), server.Idempotent(), server.Borrow())
 	s.Register("fill", fill, server.Doc("Returns that many bytes 0x2A."), server.Params("bytes_count"), server.Idempotent())
 	s.Register("move", move, server.Doc("Moves a point."), server.Params("point", "by"), server.Idempotent())
 	s.Register("now", func() time.Time { return time.Now() }, server.Doc("The server's time."), server.Idempotent())
