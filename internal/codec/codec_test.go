@@ -144,6 +144,11 @@ func TestRoundTrips(t *testing.T) {
 	roundTrip(t, []time.Time{moment})
 	roundTrip(t, (*string)(nil))
 	roundTrip(t, map[uint64]bool{math.MaxUint64: true})
+	roundTrip(t, map[string]string{"": "ä", "b": ""})
+	roundTrip(t, map[string]int{"a": math.MinInt64})
+	roundTrip(t, map[string]float64{"a": 0.5})
+	roundTrip(t, map[string]bool{"a": true, "b": false})
+	roundTrip(t, counts{"a": 1 << 40})
 	roundTrip(t, make([]int8, 70_000))
 	roundTrip(t, json.RawMessage("{}"))
 	roundTrip(t, label("x"))
@@ -248,6 +253,8 @@ func TestErrorsSayWhere(t *testing.T) {
 		{new(float32), "cb7fefffffffffffff", "does not fit float32"},
 		{new(string), "a1ff", "not valid UTF-8"},
 		{new(string), "c40161", "bytes came where string is expected"},
+		{new(map[string]string), "81a16bff", `value of key "k": integer came where string is expected`},
+		{new(map[string]int), "8107ff", "key 0: integer came where string is expected"},
 		{new(bool), "01", "integer came where bool is expected"},
 		{new(time.Duration), "cb3ff0000000000000", "float came where int64 is expected"},
 		{new([]int), "a0", "string came where list is expected"},
@@ -295,6 +302,8 @@ func TestDecodeRefusesTwice(t *testing.T) {
 		src, says string
 	}{
 		"text keys":            {new(map[string]int), "83a16101a16202a16103", `key "a" is there twice`},
+		"text of text":         {new(map[string]string), "82a161a162a161a163", `key "a" is there twice`},
+		"integers of text":     {new(counts), "83a16101a16202a16203", `key "b" is there twice`},
 		"integer keys":         {new(map[int64]string), "820 1a161 cc01 a162", `key "1" is there twice`},
 		"keys of a text type":  {new(map[keyText]int), "82a16101a16102", `key "a" is there twice`},
 		"in a list":            {new([]map[uint8]bool), "91 82 05c3 05c2", `element 0: key "5" is there twice`},
@@ -317,7 +326,10 @@ func TestDecodeRefusesTwice(t *testing.T) {
 	}
 }
 
-type keyText string
+type (
+	keyText string
+	counts  map[string]int64
+)
 
 func manyFields(count int) reflect.Type {
 	var fields []reflect.StructField

@@ -62,6 +62,9 @@ func (b *planBuilder) build(t reflect.Type) (node, error) {
 		element, err := b.build(t.Elem())
 		return &optionalNode{of: t.Elem(), element: element}, err
 	case reflect.Map:
+		if known := textMapNodeOf(t); known != nil {
+			return known, nil
+		}
 		key, err := b.build(t.Key())
 		if err != nil {
 			return nil, err
