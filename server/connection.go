@@ -74,7 +74,7 @@ func newConnection(v *service, carrier transport.Carrier, peer Peer, u *user) *c
 	c.reader = newReader(c)
 	c.output.init(carrier, &v.server.config, v.server.clock, &c.gate, &u.output, v.server.buffers)
 	c.calls.init(&v.server.config, u)
-	c.role.init(c.watch)
+	c.role.init(c.watch, &v.server.watches)
 	return c
 }
 

@@ -19,17 +19,44 @@ const turnAwayWait = 100 * time.Millisecond
 const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions |
 	wire.FeaturePackedLists
 
-// firstByte waits for the first byte of the connection. The deadline that it sets
-// covers the whole hello, or the first simple request.
+// firstByte waits for the first byte of the connection.
 func (r *reader) firstByte() (byte, error) {
 	c := r.connection
-	if err := r.bound(c.server.config.helloTimeout); err != nil {
+	if err := r.fillAtOnce(); err != nil {
 		return 0, err
 	}
-	if err := r.input.fill(c.carrier); err != nil {
-		return 0, err
+	if len(r.input.unread()) == 0 {
+		if err := r.boundFirst(); err != nil {
+			return 0, err
+		}
+		if err := r.input.fill(c.carrier); err != nil {
+			return 0, err
+		}
 	}
 	return r.input.unread()[0], nil
+}
+
+// fillAtOnce reads what has arrived already, if the carrier can do so without waiting.
+// Most peers send before they are accepted, and a short connection then needs no deadline.
+func (r *reader) fillAtOnce() error {
+	c := r.connection
+	now, ok := c.carrier.(nowReader)
+	if !ok {
+		return nil
+	}
+	if c.calls.draining.Load() {
+		return os.ErrDeadlineExceeded
+	}
+	return r.input.fillNow(now)
+}
+
+// boundFirst sets the deadline of the whole hello, or of the first simple request, unless
+// it is set.
+func (r *reader) boundFirst() error {
+	if r.input.bounded {
+		return nil
+	}
+	return r.bound(r.connection.server.config.helloTimeout)
 }
 
 func (r *reader) bound(timeout time.Duration) error {
@@ -62,6 +89,9 @@ func (r *reader) handshake() error {
 		}
 		if !r.input.makeRoom(wire.HelloBytesMax) {
 			return c.refuse(c.user.input.refusal(wire.HelloBytesMax))
+		}
+		if err := r.boundFirst(); err != nil {
+			return err
 		}
 		if err := r.input.fill(c.carrier); err != nil {
 			return err

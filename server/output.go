@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -41,7 +42,7 @@ type output struct {
 	gate *atomic.Bool
 
 	// mu protects what follows. While writing is set, only the writer uses spare,
-	// vector and renewedNs.
+	// vector, renewedNs and wrote.
 	mu        sync.Mutex
 	room      sync.Cond // broadcast when pending was taken or the output closed
 	pending   []byte
@@ -51,6 +52,7 @@ type output struct {
 	broken    bool
 	vector    net.Buffers
 	renewedNs uint64
+	wrote     bool
 	memory    *sharedmemory.End // nil if there is only the socket
 	kept      kept
 	buffers   *bufferPool
@@ -173,11 +175,39 @@ func (o *output) writePendingLocked() {
 	taken := o.pending
 	o.pending = o.spare[:0]
 	o.waiting.Store(false)
-	o.unlockAndWrite(cap(taken), func() error {
-		_, err := o.carrier.Write(taken)
-		return err
-	})
+	o.unlockAndWrite(cap(taken), func() error { return o.write(taken) })
 	o.keepLocked(taken)
+}
+
+// write writes all bytes. The first write of a connection, which may be its only one, needs
+// no deadline unless it has to wait.
+func (o *output) write(data []byte) error {
+	if !o.wrote {
+		o.wrote = true
+		taken, err := writeNow(o.carrier, data)
+		if err != nil || taken == len(data) {
+			return err
+		}
+		data = data[taken:]
+	}
+	o.renewDeadline()
+	_, err := o.carrier.Write(data)
+	return err
+}
+
+// writeNow writes as many bytes as there is room for, without waiting. A carrier that
+// cannot say how many these are takes none.
+func writeNow(carrier transport.Carrier, data []byte) (taken int, err error) {
+	offering, ok := carrier.(transport.OfferingCarrier)
+	if !ok {
+		return 0, nil
+	}
+	var failure error
+	err = offering.Offer(func(room transport.Room) bool {
+		taken, failure = room.WriteNow(data)
+		return true
+	})
+	return taken, errors.Join(err, failure)
 }
 
 // writeGatheredLocked writes what is pending and then the frame. The payload, or its parts,
@@ -188,6 +218,7 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte, parts 
 	o.waiting.Store(false)
 	o.vector = append(append(o.vector[:0], taken, payload), parts...)
 	o.unlockAndWrite(cap(taken)+int(header.Length), func() error {
+		o.renewDeadline()
 		_, err := o.carrier.WriteBuffers(o.vector)
 		return err
 	})
@@ -202,7 +233,6 @@ func (o *output) writeGatheredLocked(header *wire.Header, payload []byte, parts 
 func (o *output) unlockAndWrite(bytes int, write func() error) {
 	o.writing, o.kept.writing = true, bytes
 	o.mu.Unlock()
-	o.renewDeadline()
 	err := write()
 	o.mu.Lock()
 	o.writing, o.kept.writing = false, 0

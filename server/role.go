@@ -24,17 +24,20 @@ const (
 //
 // Each connection has one timer. It is armed when a function starts, and not armed
 // again when nothing has run for a tick. So busy connections pay for it once a tick,
-// and idle ones never.
+// and idle ones never. The first tick of a connection has no timer of its own: see
+// watchList.
 type role struct {
 	word    atomic.Uint64
 	armed   atomic.Int64 // the tick with which the timer is armed, 0 if it is not
 	stopped atomic.Bool
 	timer   atomic.Pointer[time.Timer]
+	listed  atomic.Bool // was watched by first, so that the next watch has a timer
+	first   *watchList
 	watch   func()
 	seen    atomic.Uint64 // used by the watch, whose runs may overlap
 }
 
-func (r *role) init(watch func()) { r.watch = watch }
+func (r *role) init(watch func(), first *watchList) { r.watch, r.first = watch, first }
 
 // begin is called by the reader before it runs a function.
 func (r *role) begin(tick time.Duration) (mark uint64) {
@@ -87,7 +90,15 @@ func (r *role) arm(tick time.Duration) {
 		timer.Reset(tick)
 		return
 	}
-	r.timer.Store(time.AfterFunc(tick, r.watch))
+	if !r.listed.Swap(true) {
+		r.first.add(r.watch, tick)
+		return
+	}
+	made := time.AfterFunc(tick, r.watch)
+	if !r.timer.CompareAndSwap(nil, made) {
+		made.Stop()
+		r.timer.Load().Reset(tick)
+	}
 }
 
 // stop stops the watch.

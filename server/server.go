@@ -35,6 +35,7 @@ type Server struct {
 	users    userTable
 	lifetime lifetime
 	counters counters
+	watches  watchList
 	buffers  *bufferPool
 
 	// readBuffers are lent to connections that are not parked.

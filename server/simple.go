@@ -46,7 +46,7 @@ func (r *reader) serveSimple() {
 	if c.server.config.observer != nil {
 		c.observeOpening()
 	}
-	r.simple.spoken, r.goOn = true, replaceSimpleReader
+	r.simple.spoken, r.simple.seenNs, r.goOn = true, c.server.clock.Ns(), replaceSimpleReader
 	c.calls.running.Add(1)
 	r.readSimple()
 }
@@ -170,6 +170,11 @@ func (r *reader) readSimpleMessage() ([]byte, error) {
 			return have[simpleHeaderBytes:need], nil
 		}
 		c.output.flush()
+		if r.simple.number == 0 {
+			if err := r.boundFirst(); err != nil {
+				return nil, err
+			}
+		}
 		if err := r.receive(need); err != nil {
 			return nil, err
 		}
