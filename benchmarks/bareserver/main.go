@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 )
 
 const (
@@ -39,6 +40,7 @@ func serve(address string) error {
 	if err != nil {
 		return err
 	}
+	lent := sync.Pool{New: func() any { return newBuffers() }}
 	fmt.Println("ready", network+":"+listener.Addr().String())
 	for {
 		connection, err := listener.Accept()
@@ -47,18 +49,31 @@ func serve(address string) error {
 		}
 		go func() {
 			defer connection.Close()
-			if err := echo(connection); err != nil {
+			b := lent.Get().(*buffers)
+			if err := b.echo(connection); err != nil {
 				fmt.Fprintln(os.Stderr, "bareserver:", err)
 			}
+			lent.Put(b)
 		}()
 	}
 }
 
+// The buffers of a connection are another one's before and after: to make them for each
+// would be most of what a short connection costs.
+type buffers struct {
+	reader  *bufio.Reader
+	message []byte
+}
+
+func newBuffers() *buffers {
+	return &buffers{bufio.NewReaderSize(nil, 64<<10), make([]byte, 64<<10)}
+}
+
 // echo answers until the peer closes. A small message costs one read and one
 // write: anything slower would not be a floor.
-func echo(connection net.Conn) error {
-	reader := bufio.NewReaderSize(connection, 64<<10)
-	message := make([]byte, 64<<10)
+func (b *buffers) echo(connection net.Conn) error {
+	reader, message := b.reader, b.message
+	reader.Reset(connection)
 	for {
 		if _, err := io.ReadFull(reader, message[:prefixBytes]); err == io.EOF {
 			return nil
@@ -72,6 +87,7 @@ func echo(connection net.Conn) error {
 		total := prefixBytes + int(length)
 		if total > len(message) {
 			message = append(make([]byte, 0, total), message[:prefixBytes]...)[:total]
+			b.message = message
 		}
 		if _, err := io.ReadFull(reader, message[prefixBytes:total]); err != nil {
 			return err

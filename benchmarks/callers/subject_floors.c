@@ -3,6 +3,8 @@
  *
  * bare: a message with its length before it, and the same back.
  *
+ * bare-reconnect: the same with a connection for every call, as short calls of the simple protocol have one.
+ *
  * spin: bytes through shared memory; the caller's half of spin.h.
  *
  * memcpy: what copying a payload costs in one process. An echo through shared memory touches four buffers, the caller's,
@@ -24,6 +26,7 @@
 #include "spin.h"
 
 struct bare {
+    const char *path;
     int fd;
     size_t bytes; /* of the message with its prefix */
     uint8_t *message;
@@ -40,22 +43,38 @@ static int call_bare(void *state)
     return 0;
 }
 
+static int connect_bare(struct bare *bare)
+{
+    bare->fd = message_connect(bare->path);
+    return bare->fd >= 0 ? 0 : subject_failed(bare->path);
+}
+
+static int call_bare_reconnecting(void *state)
+{
+    struct bare *bare = state;
+    int failed;
+
+    if (connect_bare(bare) != 0)
+        return -1;
+    failed = call_bare(bare);
+    close(bare->fd);
+    return failed;
+}
+
 static int open_bare(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
     struct bare *bare = state;
-    const char *path = subject_path(address);
 
-    (void)subject;
-    if (path == NULL)
+    bare->path = subject_path(address);
+    if (bare->path == NULL)
         return -1;
     bare->bytes = MESSAGE_PREFIX_BYTES + payload_bytes;
     bare->message = malloc(bare->bytes);
-    bare->fd = message_connect(path);
-    if (bare->message == NULL || bare->fd < 0)
+    if (bare->message == NULL)
         return subject_failed(address);
     message_prefix(bare->message, payload_bytes);
     subject_fill(bare->message + MESSAGE_PREFIX_BYTES, payload_bytes);
-    if (call_bare(bare) != 0)
+    if ((subject->call == call_bare && connect_bare(bare) != 0) || subject->call(bare) != 0)
         return -1;
     return subject_compare(bare->answer.data, bare->message, bare->bytes);
 }
@@ -216,6 +235,7 @@ static int open_cgo(const struct subject *subject, void *state, const char *addr
 
 const struct subject floor_subjects[] = {
     {.name = "bare", .state_bytes = sizeof(struct bare), .open = open_bare, .call = call_bare},
+    {.name = "bare-reconnect", .state_bytes = sizeof(struct bare), .open = open_bare, .call = call_bare_reconnecting},
     {.name = "spin", .state_bytes = sizeof(struct spin), .open = open_spin, .call = call_spin, .begin = begin_spin, .end = end_spin},
     {.name = "memcpy", .state_bytes = sizeof(struct copies), .open = open_memcpy, .call = call_memcpy},
     {.name = "cgo", .state_bytes = sizeof(struct library), .open = open_cgo, .call = call_cgo},
