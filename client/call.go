@@ -46,6 +46,7 @@ func (c *Client) call(ctx context.Context, name string, fixed *usage, result any
 		by = wire.CodecPacked
 	}
 	r.request = request
+	c.core.prepareDecoding(r, result)
 	if failure := c.core.exchange(ctx, r, wire.Request, by, name, request); failure != nil {
 		return failure
 	}
@@ -118,8 +119,28 @@ func (r *call) useTypes(name string, result any, args []any) *status.Error {
 	return nil
 }
 
+// prepareDecoding lets the reader decode a large result where it lies, if its memory is used
+// again: then nothing is left to copy. Whoever wants to see or to count the bytes gets them.
+func (c *core) prepareDecoding(r *call, result any) {
+	if !r.options.reuseResult || r.dynamic.types.result == nil || len(r.options.interceptors) > 0 || c.config.observer != nil {
+		return
+	}
+	plan, err := c.planFor(r.dynamic.types.result)
+	if err != nil {
+		return // decodeResult says so
+	}
+	place := reflect.ValueOf(result).Elem()
+	r.decode = func(payload []byte) {
+		r.beside.KeptBytesMin, r.beside.Reuses, r.decoded = 0, true, true
+		r.decodeFailure = checkDecoded(plan.DecodeWith(&r.beside, payload, place))
+	}
+}
+
 // decodeResult stores the result in the place that useTypes has found for it.
 func (c *core) decodeResult(r *call, result any) error {
+	if r.decoded {
+		return asError(r.decodeFailure)
+	}
 	if r.dynamic.types.result == nil {
 		return nil
 	}

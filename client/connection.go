@@ -103,7 +103,7 @@ func (c *connection) prepare(r *call) *status.Error {
 	if failure := c.unpack(r); failure != nil {
 		return failure
 	}
-	r.reply = r.reply[:r.replyStart]
+	r.reply, r.decoded, r.decodeFailure = r.reply[:r.replyStart], false, nil
 	r.id = 0 // an id of an earlier connection would mean another call on this one
 	r.header = wire.Header{Type: r.frameType, Codec: r.codec, Descriptors: uint8(len(r.files.Going())), Deadline: c.deadlineField(r)}
 	r.head = append(r.head[:0], make([]byte, wire.HeaderBytes)...)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"runtime"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/peercred"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -55,6 +58,8 @@ type memory struct {
 	grown  bool
 	grow   func(bytes int) []byte
 	apart  sharedmemory.Apart // finds where a reply goes that need not go through record
+	// trusted means that replies may be decoded where they lie.
+	trusted bool
 }
 
 // memoryWanted reports whether to ask the server for shared memory.
@@ -136,26 +141,41 @@ func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Dur
 		}
 		return m.large[:bytes]
 	}
-	m.apart = func(header []byte, _ int) *[]byte { return c.replyOf(header) }
+	m.apart = func(header []byte, _ int) sharedmemory.Place { return c.replyOf(header) }
+	m.trusted = c.isTrusted()
 	return m
+}
+
+// isTrusted reports whether the server is of this user, or of one who may do anything. What
+// such a server might change while it is read, it might as well have sent.
+func (c *connection) isTrusted() bool {
+	conn, ok := c.carrier.(net.Conn)
+	if !ok {
+		return false
+	}
+	server, err := peercred.Get(conn)
+	return err == nil && (server.UserID == 0 || server.UserID == uint32(os.Geteuid()))
 }
 
 // replyOf returns where the call wants its reply, for a frame that is nothing but a reply to
 // a call that still waits.
-func (c *connection) replyOf(head []byte) *[]byte {
+func (c *connection) replyOf(head []byte) sharedmemory.Place {
 	header := wire.ParseHeader(head)
 	if header.Type != wire.Reply || header.ExtensionBytes > 0 {
-		return nil
+		return sharedmemory.Place{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.calls.waitsFor(header.CallID)
 	if r == nil {
-		return nil
+		return sharedmemory.Place{}
 	}
 	r.replyMu.Lock()
 	c.reader.direct, r.reply = r, r.reply[:r.replyStart]
-	return &r.reply
+	if r.decode != nil && c.reader.memory.trusted && header.Codec == r.codec {
+		return sharedmemory.Place{Read: r.decode}
+	}
+	return sharedmemory.Place{To: &r.reply}
 }
 
 // handleWake does nothing: reading the frame has already woken this side.

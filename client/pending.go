@@ -80,11 +80,16 @@ type call struct {
 	replyMu    sync.Mutex
 	reply      []byte
 	replyStart int
-	replyCodec wire.Codec
-	functionID uint32
-	metadata   map[string][]string // nil unless they are asked for
-	failure    *status.Error
-	roundTrip  time.Duration // of a ping
+	// decode, unless it is nil, may be given the payload of a large reply in place of
+	// reply; decoded says that it was, and decodeFailure what came of that.
+	decode        func(payload []byte)
+	decoded       bool
+	decodeFailure *status.Error
+	replyCodec    wire.Codec
+	functionID    uint32
+	metadata      map[string][]string // nil unless they are asked for
+	failure       *status.Error
+	roundTrip     time.Duration // of a ping
 
 	// Of a call that interceptors run around: metadata that they have added, encoded, how
 	// the call itself ended, and the deadline that they cannot move.
@@ -157,6 +162,7 @@ func (c *call) reset() {
 	c.beside.Drop()
 	clear(c.parts)
 	c.leads, c.idle, c.unsent = false, false, false
+	c.decode, c.decoded, c.decodeFailure = nil, false, nil
 	c.intercepted, c.called, c.returned, c.callFailure, c.added = false, false, false, nil, c.added[:0]
 	c.inMemory, c.observed = false, nil
 	c.id, c.expired, c.functionID, c.replyCodec, c.replyStart = 0, false, 0, 0, 0

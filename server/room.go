@@ -90,16 +90,16 @@ type keptPayload struct {
 
 // roomApart makes payloads that functions may keep go apart. What comes by a way on which
 // there is no room for that is copied, and decoding copies it again.
-func (m *memory) roomApart(head []byte, bytes int) *[]byte {
+func (m *memory) roomApart(head []byte, bytes int) sharedmemory.Place {
 	header := wire.ParseHeader(head)
 	if header.Type != wire.Request || header.Codec != wire.CodecMessagePack || header.ExtensionBytes > 0 {
-		return nil
+		return sharedmemory.Place{}
 	}
 	if !m.kept.keeps(header.FunctionID) || !m.share.take(int64(bytes)) {
-		return nil
+		return sharedmemory.Place{}
 	}
 	m.kept.counted = int64(bytes)
-	return &m.kept.payload
+	return sharedmemory.Place{To: &m.kept.payload}
 }
 
 // dropKept gives back what was counted for the payload.

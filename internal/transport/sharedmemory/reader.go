@@ -18,10 +18,19 @@ var ErrFault = errors.New("nearcall: a page of the peer's region cannot be read"
 // ring, but only its header was kept.
 var ErrNoRoom = errors.New("nearcall: there is no room for a frame")
 
-// An Apart says where the body of a large frame goes, which has only been seen with its
-// header: behind what the result points to. nil stands for behind the header. What is
-// copied is exactly the body, so that nothing larger is allocated or zeroed before.
-type Apart func(header []byte, bytes int) *[]byte
+// An Apart says where the body of a large frame goes, of which only the header has been
+// seen.
+type Apart func(header []byte, bytes int) Place
+
+// A Place is where a body goes. The zero value stands for behind the header.
+type Place struct {
+	// To is what the body is appended to. What is copied is exactly the body, so that
+	// nothing larger is allocated or zeroed before.
+	To *[]byte
+	// Read reads the body where it lies, and keeps nothing of it. The peer may change it
+	// meanwhile.
+	Read func(body []byte)
+}
 
 // apartBytesMin is the size from which on a body may go apart.
 const apartBytesMin = 4 << 10
@@ -97,9 +106,12 @@ func (r *reader) takeFromArena(into []byte, place, bytes int, grow func(bytes in
 	}
 	body := r.region[place : place+bytes]
 	if apart != nil && bytes >= apartBytesMin {
-		if to := apart(into[:wire.HeaderBytes], bytes); to != nil {
-			*to, err = appendOut(*to, body)
+		switch place := apart(into[:wire.HeaderBytes], bytes); {
+		case place.To != nil:
+			*place.To, err = appendOut(*place.To, body)
 			return into, 0, err
+		case place.Read != nil:
+			return into, 0, readOut(body, place.Read)
 		}
 	}
 	if need := wire.HeaderBytes + bytes; need > len(into) {
@@ -112,6 +124,22 @@ func (r *reader) takeFromArena(into []byte, place, bytes int, grow func(bytes in
 	}
 	_, err = appendOut(into[wire.HeaderBytes:wire.HeaderBytes], body)
 	return into, bytes, err
+}
+
+// readOut reads what lies in such pages as appendOut copies from. A panic that has another
+// cause goes on.
+func readOut(body []byte, read func([]byte)) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		cause := recover()
+		if _, fault := cause.(interface{ Addr() uintptr }); fault {
+			err = ErrFault
+		} else if cause != nil {
+			panic(cause)
+		}
+	}()
+	read(body)
+	return nil
 }
 
 // appendOut appends what lies in pages that the peer may have removed. The peer can punch

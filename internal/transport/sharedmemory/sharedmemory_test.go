@@ -372,6 +372,12 @@ func FuzzTake(f *testing.F) {
 
 // A body that goes apart is appended where the taker wants it, and leaves the header.
 func TestBodiesApart(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		testBodiesApart(t, read)
+	}
+}
+
+func testBodiesApart(t *testing.T, read bool) {
 	caller, server := pair(t, sharedmemory.Geometry{Slots: 32, Marks: 512, ArenaBytes: 64 << 10})
 	for n, bytes := range []int{89, 4095, 4096, 40 << 10} {
 		id := uint64(n + 1)
@@ -381,12 +387,15 @@ func TestBodiesApart(t *testing.T) {
 			t.Fatalf("there was no room for %d bytes", bytes)
 		}
 		asked, apart := 0, []byte("before")
-		frame, err := server.TakeApart(make([]byte, sharedmemory.RecordBytesMin), wire.FrameBytesMaxCeiling, grow, func(head []byte, announced int) *[]byte {
+		frame, err := server.TakeApart(make([]byte, sharedmemory.RecordBytesMin), wire.FrameBytesMaxCeiling, grow, func(head []byte, announced int) sharedmemory.Place {
 			asked++
 			if wire.ParseHeader(head) != header || announced != bytes {
 				t.Errorf("%d bytes were announced as %d", bytes, announced)
 			}
-			return &apart
+			if read {
+				return sharedmemory.Place{Read: func(body []byte) { apart = append(apart, body...) }}
+			}
+			return sharedmemory.Place{To: &apart}
 		})
 		if err != nil || wire.ParseHeader(frame) != header {
 			t.Fatalf("%d bytes: %v", bytes, err)
