@@ -8,8 +8,8 @@ import (
 
 // A Typed is a function whose types are known when the program is compiled, so that
 // calling it needs no reflection, however large its signature is. Pass it to Register in
-// place of the function. Plain functions need no wrapping, unless their arguments or
-// results are more than registers hold.
+// place of the function. Plain functions need no wrapping, unless their results are more
+// than registers hold.
 type Typed struct{ adapter dispatch.Adapter }
 
 // Func0 wraps a function without parameters.

@@ -88,7 +88,9 @@ func (n *structNode) decode(src []byte, m memory.Memory, in place) ([]byte, erro
 	if in.beside.reuses() {
 		return n.decodeAnew(rest, m, count, in.inside())
 	}
-	n.clear(m, in)
+	if !in.zeroed {
+		n.clear(m)
+	}
 	in = in.insideZeroed()
 	inOrder := 0
 	for ; inOrder < count && inOrder < len(n.fields); inOrder++ {
@@ -147,11 +149,7 @@ func (n *structNode) decodeOthers(src []byte, m memory.Memory, inOrder, count in
 }
 
 // clear makes the struct zero, so that fields that do not come are.
-func (n *structNode) clear(m memory.Memory, in place) {
-	if !in.zeroed {
-		m.Value(n.of).SetZero()
-	}
-}
+func (n *structNode) clear(m memory.Memory) { m.Value(n.of).SetZero() }
 
 // next reads the name of a field. It returns the number of the field, or a negative number
 // if there is no such field. guess is where the field is if the sender keeps the order of
@@ -232,8 +230,10 @@ func (n resultsNode) decode(src []byte, m memory.Memory, in place) ([]byte, erro
 	}
 	inside := in.inside()
 	if !in.beside.reuses() {
-		n.clear(m, in)
 		inside = in.insideZeroed()
+		if !in.zeroed {
+			n.clear(m)
+		}
 	}
 	for i := range n.fields {
 		if rest, err = n.decodeField(i, n.fields[i].name, rest, m, inside); err != nil {

@@ -39,6 +39,13 @@ type (
 		Span  span    `json:"span"`
 	}
 	ledger struct{ opened int64 }
+	// A profile has more words than registers hold.
+	profile struct {
+		Name, Email, Town string
+		Tags              []string
+		Born              time.Time
+		Age               int32
+	}
 )
 
 func (l *ledger) open(of account, sum int64) (account, error) { return of + account(l.opened+sum), nil }
@@ -49,6 +56,7 @@ const ratioBase = "int64, int64"
 func shapes() []shape {
 	five := int64(5)
 	moment := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	large := profile{"a name", "name@example.org", "a town", []string{"tag"}, moment, 50}
 	eur := money{Amount: 5, Currency: "EUR"}
 	return []shape{
 		{ratioBase, func(a, b int64) int64 { return a + b }, []any{3, 4}, 0},
@@ -82,6 +90,11 @@ func shapes() []shape {
 		{"variadic", func(a int64, more ...int64) int64 { return a + more[1] }, []any{1, 2, 3}, 1},
 		{"variadic, none", func(a int64, more ...int64) int64 { return a }, []any{1}, 0},
 		{"method", (&ledger{opened: 5}).open, []any{1, 2}, 0},
+		{"ten ints", func(a, b, c, d, e, f, g, h, i, j int) int { return a + j }, []any{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 0},
+		{"large struct, error", func(p profile) error { return nil }, []any{large}, 5},
+		{"large struct", func(p profile) (profile, error) { return p, nil }, []any{large}, 9},
+		{"large struct by pointer", func(p *profile) (*profile, error) { return p, nil }, []any{large}, 6},
+		{"adapted large struct", dispatch.Func1(func(_ context.Context, p profile) (profile, error) { return p, nil }), []any{large}, 5},
 		{"adapted struct", dispatch.Func1(func(_ context.Context, m money) (money, error) { return m, nil }), []any{eur}, 1},
 		{"an error", func(a account) (account, error) { return a, errAsked }, []any{1}, 4},
 	}

@@ -4,6 +4,7 @@ package invoke
 
 import (
 	"reflect"
+	"runtime"
 	"unsafe"
 )
 
@@ -11,16 +12,25 @@ import (
 // (https://go.dev/s/regabi): the words of a value are assigned in their order, integers and
 // pointers to registers of one kind and floats to registers of another. That a word is an
 // int32 or a uint8, that a type has a name, and where in a struct a word lies makes no
-// difference, and neither does whether two words belong to one parameter or to two. So all
-// functions whose words fit into registers can be called through one type of functions with
-// as many words.
+// difference, and neither does whether two words belong to one parameter or to two. A
+// parameter for which too few registers are left is passed on the stack, as it lies in
+// memory. So all functions whose words fit into registers can be called through one type of
+// functions with as many words, and all others through one with an array before these words,
+// because arrays are always passed on the stack.
 
-// These are how many words are passed. amd64 has registers for nine integers and fifteen
-// floats, arm64 for sixteen each.
+// These are how many words are passed.
 const (
 	intParams, floatParams   = 9, 8
 	intResults, floatResults = 7, 4
 )
+
+// registersOfMachine are how many registers there are for integers and for floats.
+func registersOfMachine() (ints, floats int) {
+	if runtime.GOARCH == "arm64" {
+		return 16, 16
+	}
+	return 9, 15
+}
 
 const wordBytes = 8
 
@@ -32,20 +42,42 @@ type word struct {
 	pointer bool
 }
 
-// An assignment is how values lie in registers, in their order.
+// A region is a parameter that is passed on the stack.
+type region struct {
+	offset  uintptr // in the frame
+	onStack uintptr
+	bytes   uintptr
+}
+
+// An assignment is how values lie in registers and on the stack, in their order.
 type assignment struct {
 	ints, floats []word
+	stack        []region
+	stackBytes   uintptr
 	// spill is how many bytes a function that is called may use to keep its arguments.
 	spill uintptr
 }
 
-// add adds a value. It reports false if it does not know how the value is passed.
-func (a *assignment) add(t reflect.Type) bool {
+// add adds a value, which lies at an offset in the frame. It reports false if it does not
+// know how the value is passed.
+func (a *assignment) add(t reflect.Type, offset uintptr) bool {
 	if t.Size() == 0 {
 		return false // it would move what comes after it
 	}
-	a.spill = alignUp(a.spill, uintptr(t.Align())) + t.Size()
-	return a.addAt(t, 0)
+	ints, floats := len(a.ints), len(a.floats)
+	if !a.addAt(t, offset) {
+		return false
+	}
+	intsMost, floatsMost := registersOfMachine()
+	if len(a.ints) <= intsMost && len(a.floats) <= floatsMost {
+		a.spill = alignUp(a.spill, uintptr(t.Align())) + t.Size()
+		return true
+	}
+	a.ints, a.floats = a.ints[:ints], a.floats[:floats]
+	at := alignUp(a.stackBytes, uintptr(t.Align()))
+	a.stack = append(a.stack, region{offset: offset, onStack: at, bytes: t.Size()})
+	a.stackBytes = at + t.Size()
+	return true
 }
 
 func alignUp(offset, align uintptr) uintptr { return (offset + align - 1) &^ (align - 1) }
@@ -84,10 +116,17 @@ func (a *assignment) addWords(offset uintptr, pointers ...bool) {
 	}
 }
 
-// fits reports whether all words fit into so many registers, and what the function keeps
-// fits into what a caller of so many words leaves for it.
-func (a *assignment) fits(ints, floats int) bool {
-	return len(a.ints) <= ints && len(a.floats) <= floats && a.spill <= uintptr(ints+floats)*wordBytes
+// areParams reports whether parameters can be passed: all words are, what is on the stack has
+// room, and what the function keeps fits into what a caller of so many words leaves for it.
+func (a *assignment) areParams() bool {
+	return len(a.ints) <= intParams && len(a.floats) <= floatParams && a.stackBytes <= stackWordsMost*wordBytes &&
+		a.spill <= (intParams+floatParams)*wordBytes
+}
+
+// areResults reports whether results can be taken: there are as many words, and none is on
+// the stack.
+func (a *assignment) areResults(intsMost int) bool {
+	return len(a.ints) <= intsMost && len(a.floats) <= floatResults && len(a.stack) == 0
 }
 
 // load returns the word of an integer or pointer.

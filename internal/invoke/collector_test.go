@@ -18,40 +18,59 @@ func junk() (all []*content) {
 	return all
 }
 
-// TestResultsLiveInTheFrame returns, at every set of places, pointers that nothing but the
-// frame keeps alive.
+// A returned is a call that has ended, with its results in the frame.
+type returned struct {
+	function *invoke.Function
+	frame    *invoke.Frame
+	out      []reflect.Type
+}
+
+// returnFresh calls a function that returns, at a set of places, pointers that nothing but
+// the frame keeps alive, and at the others numbers.
+func returnFresh(set, places int) returned {
+	var out []reflect.Type
+	for i := range places {
+		out = append(out, reflect.TypeFor[int]())
+		if set>>i&1 != 0 {
+			out[i] = reflect.TypeFor[*content]()
+		}
+	}
+	made := reflect.MakeFunc(reflect.FuncOf(nil, out, false), func([]reflect.Value) (results []reflect.Value) {
+		for i, of := range out {
+			results = append(results, reflect.ValueOf(i))
+			if of.Kind() == reflect.Pointer {
+				results[i] = reflect.ValueOf(&content{i, i, i, i})
+			}
+		}
+		return results
+	})
+	f := invoke.New(made)
+	call := returned{f, f.NewFrame(), out}
+	f.Call(call.frame)
+	return call
+}
+
+func (r *returned) check(t *testing.T) {
+	for i, of := range r.out {
+		got := r.function.Result(r.frame, i).Value(of)
+		if of.Kind() == reflect.Pointer && *got.Interface().(*content) != (content{i, i, i, i}) || of.Kind() == reflect.Int && got.Int() != int64(i) {
+			t.Errorf("result %d of %v is %v", i, r.out, got)
+		}
+	}
+}
+
 func TestResultsLiveInTheFrame(t *testing.T) {
 	const places = 7
+	var all []returned
 	for set := range 1 << places {
-		var out []reflect.Type
-		for i := range places {
-			out = append(out, reflect.TypeFor[int]())
-			if set>>i&1 != 0 {
-				out[i] = reflect.TypeFor[*content]()
-			}
-		}
-		made := reflect.MakeFunc(reflect.FuncOf(nil, out, false), func([]reflect.Value) (results []reflect.Value) {
-			for i, of := range out {
-				results = append(results, reflect.ValueOf(i))
-				if of.Kind() == reflect.Pointer {
-					results[i] = reflect.ValueOf(&content{i, i, i, i})
-				}
-			}
-			return results
-		})
-		f := invoke.New(made)
-		frame := f.NewFrame()
-		f.Call(frame)
-		runtime.GC()
-		over := junk()
-		for i, of := range out {
-			got := f.Result(frame, i).Value(of)
-			if of.Kind() == reflect.Pointer && *got.Interface().(*content) != (content{i, i, i, i}) || of.Kind() == reflect.Int && got.Int() != int64(i) {
-				t.Fatalf("%v: result %d is %v", made.Type(), i, got)
-			}
-		}
-		runtime.KeepAlive(over)
+		all = append(all, returnFresh(set, places))
 	}
+	runtime.GC()
+	over := junk()
+	for i := range all {
+		all[i].check(t)
+	}
+	runtime.KeepAlive(over)
 }
 
 // TestArgumentsLiveForTheCall collects while the only references to the arguments are those
@@ -69,7 +88,7 @@ func TestArgumentsLiveForTheCall(t *testing.T) {
 	}
 	frame := f.NewFrame()
 	fresh := func(n int) *content { return &content{n, n, n, n} }
-	for range 20 {
+	for range 5 {
 		f.Param(frame, 0).Value(of.In(0)).SetString(string(make([]byte, 5)))
 		f.Param(frame, 1).Value(of.In(1)).Set(reflect.ValueOf(fresh(10)))
 		f.Param(frame, 2).Value(of.In(2)).Set(reflect.ValueOf([]*content{fresh(100)}))

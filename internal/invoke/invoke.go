@@ -79,7 +79,9 @@ func (f *Function) NewFrame() *Frame {
 	made := reflect.New(f.frame)
 	frame := &Frame{value: made.Elem()}
 	frame.whole = memory.Of(frame.value)
-	if f.registers == nil {
+	if f.registers != nil {
+		f.registers.prepare(frame)
+	} else {
 		for i := range f.params {
 			frame.in = append(frame.in, frame.value.Field(i))
 		}

@@ -89,8 +89,11 @@ func functionsOfMany() []any {
 		},
 		func(f func() int, c chan int) (int, chan int) { return 1, c },
 		(&account{sum: five}).add, strings.ToUpper, strings.Cut,
-		// These do not fit.
 		func(a, b, c, d, e, f, g, h, i, j int) int { return a + 2*b + 10*j },
+		func(a, b mixed, c packed, d string, e int8) (int8, string, float64) { return e, a.E + b.E + d, a.C + b.C },
+		func(a, b, c, d, e string, f packed, g float32, h, i, j []int) (float32, error) { return g, errors.New(e + a) },
+		// These do not fit.
+		func(a, b, c, d, e string, f packed, g float32, h, i, j []int) (packed, []int, string) { return f, j, e },
 		func(a, b, c, d string) (string, string, string, string) { return d, c, b, a },
 		func(a [2]int, b complex64) ([2]int, complex64) { return [2]int{a[1], a[0]}, b * 2 },
 		func(a struct{}, b int, c [1]int) (struct{}, int) { return a, b + c[0] },
@@ -142,14 +145,18 @@ func TestRegistersAreUsed(t *testing.T) {
 		func(context.Context, int64, string) (string, int64, error) { return "", 0, nil },
 		func(packed, mixed) error { return nil },
 		func([]int64) ([]int64, time.Time) { return nil, time.Time{} },
+		// Some of these are passed on the stack.
+		func(a, b, c, d, e, f, g, h, i, j int) {},
+		func(context.Context, struct{ A, B, C mixed }, packed, packed, string) (string, error) { return "", nil },
 	} {
 		if f, of := newFunction(fn); !f.UsesRegisters() {
 			t.Errorf("%s is called by package reflect", of)
 		}
 	}
-	// A word too many, or what registers do not hold.
+	// These return on the stack, have a word too many, or are passed in other ways.
 	for _, fn := range []any{
-		func(a, b, c, d, e, f, g, h, i, j int) {}, func([2]int) {}, func(complex128) {}, func(struct{}) {},
+		func(a, b, c, d, e, f, g, h, i, j int) (string, string, error) { return "", "", nil },
+		func(a, b, c, d, e, f, g, h, i float64) {}, func([2]int) {}, func(complex128) {}, func(struct{}) {},
 		func() (a, b, c, d string) { return }, func() (a, b, c, d, e float32) { return },
 		func(a struct {
 			A int8
@@ -173,7 +180,7 @@ func TestRandomSignatures(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	inRegisters := 0
-	for range 3000 {
+	for range 1000 {
 		in, out := randomTypes(random, 6), randomTypes(random, 4)
 		var args, results, came []reflect.Value
 		made := reflect.MakeFunc(reflect.FuncOf(in, out, false), func(args []reflect.Value) []reflect.Value {
@@ -196,7 +203,7 @@ func TestRandomSignatures(t *testing.T) {
 			return
 		}
 	}
-	if inRegisters < 300 {
+	if inRegisters < 200 {
 		t.Errorf("only %d of these functions were called through registers", inRegisters)
 	}
 }
@@ -300,7 +307,7 @@ func TestCollectorFollowsEverything(t *testing.T) {
 	for worker := range 4 {
 		group.Go(func() {
 			frame := f.NewFrame()
-			for i := range 300 {
+			for i := range 150 {
 				at := worker*1000 + i
 				args := []reflect.Value{reflect.ValueOf(i % 40), reflect.ValueOf(fmt.Sprint("t", i)), reflect.ValueOf([]string{fmt.Sprint("l", i)}),
 					reflect.ValueOf(&at), reflect.ValueOf(float64(i)), reflect.ValueOf(fmt.Errorf("e%d", i))}

@@ -15,3 +15,5 @@ func registersOf(reflect.Value) *registers { return nil }
 func (*registers) place(*Function) {}
 
 func (*registers) call(*Frame) {}
+
+func (*registers) prepare(*Frame) {}

@@ -15,6 +15,7 @@ import (
 type words struct {
 	ints   [intParams]uintptr
 	floats [floatParams]float64
+	stack  *[stackWordsMost]uintptr // nil if nothing is passed on the stack
 }
 
 // registers say how one function is called.
@@ -22,6 +23,7 @@ type registers struct {
 	fn unsafe.Pointer // what a variable of the function's type holds
 	// ints and floats are the words of all parameters, with offsets within the frame.
 	ints, floats []word
+	stack        []region
 	// results is the type of the memory into which the result registers are stored, at
 	// resultsAt in the frame.
 	results   reflect.Type
@@ -34,46 +36,60 @@ type registers struct {
 // An invoker calls fn with all words, and stores the result registers at out.
 type invoker func(fn unsafe.Pointer, with *words, out unsafe.Pointer)
 
-// registersOf returns how to call fn, or nil if its words do not fit into registers.
+// registersOf returns how to call fn, or nil if its words cannot all be passed or taken.
 func registersOf(fn reflect.Value) *registers {
 	t := fn.Type()
 	var params, results assignment
 	for i := range t.NumIn() {
-		if !params.add(t.In(i)) {
+		if !params.add(t.In(i), 0) {
 			return nil
 		}
 	}
 	for i := range t.NumOut() {
-		if !results.add(t.Out(i)) {
+		if !results.add(t.Out(i), 0) {
 			return nil
 		}
 	}
-	if !params.fits(intParams, floatParams) || len(results.ints) > intResults || len(results.floats) > floatResults {
+	r := &registers{}
+	switch {
+	case !params.areParams():
+		return nil
+	case params.stackBytes == 0 && results.areResults(intResults):
+		r.invoke = choose1(pointersOf(results.ints))
+	case params.stackBytes > 0 && results.areResults(intResultsBesideStack):
+		r.invoke = chooseStack(params.stackBytes, pointersOf(results.ints))
+	default:
 		return nil
 	}
 	holder := reflect.New(t)
 	holder.Elem().Set(fn)
-	invoke, memoryOfResults := resultWords(results.ints)
-	return &registers{fn: *(*unsafe.Pointer)(holder.UnsafePointer()), results: memoryOfResults, invoke: invoke}
+	r.fn, r.results = *(*unsafe.Pointer)(holder.UnsafePointer()), memoryOfResults(results.ints)
+	return r
 }
 
 // place finds out where the words of parameters and results lie in the frames of a function.
 func (r *registers) place(f *Function) {
 	t := f.fn.Type()
+	var params assignment
 	for i := range t.NumIn() {
-		var param assignment
-		param.add(t.In(i))
-		r.ints = append(r.ints, shifted(param.ints, f.params[i])...)
-		r.floats = append(r.floats, shifted(param.floats, f.params[i])...)
+		params.add(t.In(i), f.params[i])
 	}
+	r.ints, r.floats, r.stack = params.ints, params.floats, params.stack
 	r.resultsAt = f.frame.Field(f.frame.NumField() - 1).Offset
 	nextInt, nextFloat := r.resultsAt, r.resultsAt+intResults*wordBytes
 	for i := range t.NumOut() {
 		var result assignment
-		result.add(t.Out(i))
+		result.add(t.Out(i), 0)
 		f.results[i] = r.placeResult(&result, f.results[i], nextInt, nextFloat)
 		nextInt += uintptr(len(result.ints)) * wordBytes
 		nextFloat += uintptr(len(result.floats)) * wordBytes
+	}
+}
+
+// prepare gives a frame what calls of the function need.
+func (r *registers) prepare(frame *Frame) {
+	if len(r.stack) > 0 {
+		frame.words.stack = new([stackWordsMost]uintptr)
 	}
 }
 
@@ -126,8 +142,15 @@ func (r *registers) call(frame *Frame) {
 			frame.words.floats[i] = *(*float64)(unsafe.Add(base, w.offset))
 		}
 	}
+	for _, of := range r.stack {
+		copy(bytesAt(unsafe.Pointer(frame.words.stack), of.onStack, of.bytes), bytesAt(base, of.offset, of.bytes))
+	}
 	r.invoke(r.fn, &frame.words, unsafe.Add(base, r.resultsAt))
 	for _, m := range r.moves {
 		m.move(base)
 	}
+}
+
+func bytesAt(base unsafe.Pointer, offset, count uintptr) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(base, offset)), count)
 }

@@ -15,14 +15,22 @@ import (
 // resultWord is what a result register may hold besides a float.
 type resultWord interface{ uintptr | unsafe.Pointer }
 
-// resultWords returns how to call functions with these words as results, and the type of
-// the memory into which the registers are stored.
-func resultWords(results []word) (invoker, reflect.Type) {
-	var pointers uint
+// pointersOf returns the set of the words that are pointers.
+func pointersOf(results []word) (pointers uint) {
+	for i, w := range results {
+		if w.pointer {
+			pointers |= 1 << i
+		}
+	}
+	return pointers
+}
+
+// memoryOfResults returns the type of the memory into which the registers are stored.
+func memoryOfResults(results []word) reflect.Type {
+	pointers := pointersOf(results)
 	var fields fieldList
 	for i := range intResults {
-		if i < len(results) && results[i].pointer {
-			pointers |= 1 << i
+		if pointers>>i&1 != 0 {
 			fields.add(reflect.TypeFor[unsafe.Pointer]())
 		} else {
 			fields.add(reflect.TypeFor[uintptr]())
@@ -31,7 +39,7 @@ func resultWords(results []word) (invoker, reflect.Type) {
 	for range floatResults {
 		fields.add(reflect.TypeFor[float64]())
 	}
-	return choose1(pointers), reflect.StructOf(fields)
+	return reflect.StructOf(fields)
 }
 
 // choose1 and those that follow choose the type of one word each, by a bit of pointers.
