@@ -152,5 +152,5 @@ func appendOut(to, from []byte) (appended []byte, err error) {
 			appended, err = to, ErrFault
 		}
 	}()
-	return append(to, from...), nil
+	return appendCached(to, from), nil
 }

@@ -48,9 +48,14 @@ func (w *writer) write(header *wire.Header, body, further []byte) bool {
 	}
 	binary.LittleEndian.PutUint32(slot[placeOffset:], uint32(place))
 	header.Put(slot[headerOffset:])
-	n := copy(room, body)
-	if len(further) > 0 {
-		copy(room[n:], further)
+	if bytes <= cachedBytesMax {
+		n := copy(room, body)
+		if len(further) > 0 {
+			copy(room[n:], further)
+		}
+	} else {
+		n := copyCached(room, body)
+		copyCached(room[n:], further)
 	}
 	w.publish(slot)
 	return true
@@ -82,7 +87,7 @@ func (w *writer) writeParts(header *wire.Header, parts [][]byte) bool {
 	binary.LittleEndian.PutUint32(slot[placeOffset:], uint32(place))
 	header.Put(slot[headerOffset:])
 	for _, part := range parts {
-		room = room[copy(room, part):]
+		room = room[copyCached(room, part):]
 	}
 	w.publish(slot)
 	return true
