@@ -150,6 +150,12 @@ NEARCALL_API int nearcall_read_numbers(nearcall_reader *reader, int element, voi
 NEARCALL_API int nearcall_borrow_numbers(nearcall_reader *reader, int element,
                                          const void **ret_elements, size_t *ret_count);
 
+/* An element of a list that nearcall_read() has returned as PACKED, as if it had come in an array: BOOL, INT,
+ * UINT or FLOAT. NEARCALL_E_OUT_OF_RANGE means that there are not so many;
+ * NEARCALL_E_INVALID_ARGUMENT that the list is none, or that a boolean is neither 0 nor 1. */
+NEARCALL_API int nearcall_packed_at(const nearcall_value *list, uint32_t index,
+                                    nearcall_value *ret_value);
+
 /* The file or connection that a value of type NEARCALL_FILE stands for, in the reply that
  * was handed out last. The result is an open descriptor, close-on-exec, which belongs to
  * the caller from then on. The next function that is given the handle ends the reply and

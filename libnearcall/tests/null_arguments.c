@@ -168,6 +168,10 @@ static void reading_nothing(void)
     MISUSE(nearcall_borrow_numbers(NULL, NEARCALL_ELEMENT_BOOL, &elements, &count));
     MISUSE(nearcall_borrow_numbers(&empty, NEARCALL_ELEMENT_BOOL, NULL, &count));
     MISUSE(nearcall_borrow_numbers(&empty, NEARCALL_ELEMENT_BOOL, &elements, NULL));
+    MISUSE(nearcall_packed_at(NULL, 0, &value));
+    memset(&value, 0, sizeof(value));
+    MISUSE(nearcall_packed_at(&value, 0, NULL));
+    CHECK_INT(nearcall_packed_at(&value, 0, &value), NEARCALL_E_INVALID_ARGUMENT);
     CHECK_INT(nearcall_borrow_numbers(&empty, NEARCALL_ELEMENT_BOOL, &elements, &count), NEARCALL_E_OUT_OF_RANGE);
 }
 

@@ -227,6 +227,35 @@ static void numbers(void)
     CHECK_INT(NUMBERS(NEARCALL_ELEMENT_FLOAT64, "\x92\1", doubles, 2, &count), NEARCALL_E_INVALID_ARGUMENT);
 }
 
+/* One by one, as the elements of an array. */
+static void single_elements(void)
+{
+    nearcall_value list, element;
+#define AT(bytes, index) (CHECK_INT(read_bytes(bytes, sizeof(bytes) - 1, &list), NEARCALL_OK), \
+                          CHECK_INT(nearcall_packed_at(&list, index, &element), NEARCALL_OK), element)
+    CHECK_INT(AT("\xc7\4\2\1\0\0\1", 1).as.boolean, 1);
+    CHECK_INT(element.type, NEARCALL_BOOL);
+    CHECK_INT(AT("\xc7\4\2\2\0\1\xff", 1).as.integer, -1);
+    CHECK_INT(AT("\xc7\4\2\6\0\1\xff", 1).as.integer, 255);
+    CHECK_INT(AT("\xc7\6\2\3\0\1\0\xfe\xff", 1).as.integer, -2);
+    CHECK_INT(AT("\xc7\6\2\7\0\1\0\xfe\xff", 1).as.integer, 65534);
+    CHECK_INT(AT("\xc7\6\2\4\0\xfe\xff\xff\xff", 0).as.integer, -2);
+    CHECK_INT(AT("\xc7\6\2\x8\0\xfe\xff\xff\xff", 0).as.integer, 4294967294);
+    CHECK_INT(AT("\xc7\x0a\2\5\0\xfe\xff\xff\xff\xff\xff\xff\xff", 0).as.integer, -2);
+    CHECK_INT(element.type, NEARCALL_INT);
+    CHECK(AT("\xc7\x0a\2\x9\0\xfe\xff\xff\xff\xff\xff\xff\xff", 0).as.unsigned_integer == UINT64_MAX - 1);
+    CHECK_INT(element.type, NEARCALL_UINT);
+    CHECK_INT(AT("\xc7\x0a\2\x9\0\7\0\0\0\0\0\0\0", 0).as.integer, 7);
+    CHECK_INT(element.type, NEARCALL_INT);
+    CHECK(AT("\xc7\6\2\x0a\0\0\0\xc0\x3f", 0).as.real == 1.5);
+    CHECK(AT("\xc7\x0a\2\x0b\0\0\0\0\0\0\0\xf8\x3f", 0).as.real == 1.5);
+    CHECK_INT(element.type, NEARCALL_FLOAT);
+    CHECK_INT(nearcall_packed_at(&list, 1, &element), NEARCALL_E_OUT_OF_RANGE);
+    CHECK_INT(read_bytes("\xc7\3\2\1\0\2", 6, &list), NEARCALL_OK);
+    CHECK_INT(nearcall_packed_at(&list, 0, &element), NEARCALL_E_INVALID_ARGUMENT);
+#undef AT
+}
+
 static void borrowed(void)
 {
     _Alignas(8) static const char block[] = "\xc9\0\0\0\x0a\2\x0b\0\0\0\0\0\0\0\xf8\x3f";
@@ -421,6 +450,7 @@ int main(void)
     refusals();
     heads();
     numbers();
+    single_elements();
     borrowed();
     server_start(&server);
     with_a_server(server.address);

@@ -132,6 +132,72 @@ static int copy_array(nearcall_reader *reader, uint32_t count, int element, uint
     return r == NEARCALL_E_OUT_OF_RANGE ? NEARCALL_E_INVALID_ARGUMENT : r;
 }
 
+static int64_t integer_at(int element, const uint8_t *at)
+{
+    uint16_t half;
+    uint32_t word;
+    switch (element) {
+    case NEARCALL_ELEMENT_INT8: return (int8_t)at[0];
+    case NEARCALL_ELEMENT_UINT8: return at[0];
+    case NEARCALL_ELEMENT_INT16:
+    case NEARCALL_ELEMENT_UINT16:
+        memcpy(&half, at, sizeof(half));
+        half = le16toh(half);
+        return element == NEARCALL_ELEMENT_INT16 ? (int64_t)(int16_t)half : (int64_t)half;
+    case NEARCALL_ELEMENT_INT32:
+    case NEARCALL_ELEMENT_UINT32:
+        word = nc_get_u32(at);
+        return element == NEARCALL_ELEMENT_INT32 ? (int64_t)(int32_t)word : (int64_t)word;
+    default: return (int64_t)nc_get_u64(at);
+    }
+}
+
+static int element_at(int element, const uint8_t *at, nearcall_value *value)
+{
+    uint32_t word;
+    uint64_t bits;
+    float narrow;
+    value->type = NEARCALL_FLOAT;
+    switch (element) {
+    case NEARCALL_ELEMENT_BOOL:
+        value->type = NEARCALL_BOOL;
+        value->as.boolean = *(const volatile uint8_t *)at; /* once: it may be a server's memory */
+        return value->as.boolean <= 1 ? NEARCALL_OK : NEARCALL_E_INVALID_ARGUMENT;
+    case NEARCALL_ELEMENT_FLOAT32:
+        word = nc_get_u32(at);
+        memcpy(&narrow, &word, sizeof(narrow));
+        value->as.real = (double)narrow;
+        return NEARCALL_OK;
+    case NEARCALL_ELEMENT_FLOAT64:
+        bits = nc_get_u64(at);
+        memcpy(&value->as.real, &bits, sizeof(bits));
+        return NEARCALL_OK;
+    default:
+        value->type = NEARCALL_INT;
+        value->as.integer = integer_at(element, at);
+        if (element == NEARCALL_ELEMENT_UINT64 && value->as.integer < 0)
+            value->type = NEARCALL_UINT; /* the same bits */
+        return NEARCALL_OK;
+    }
+}
+
+NEARCALL_API int nearcall_packed_at(const nearcall_value *list, uint32_t index, nearcall_value *ret_value)
+{
+    if (!list || !ret_value)
+        return NEARCALL_E_MISUSE;
+    size_t size = nc_element_bytes(list->extension_type);
+    if (list->type != NEARCALL_PACKED || size == 0)
+        return NEARCALL_E_INVALID_ARGUMENT;
+    if (index >= list->count)
+        return NEARCALL_E_OUT_OF_RANGE;
+    nearcall_value value;
+    memset(&value, 0, sizeof(value));
+    int r = element_at(list->extension_type, list->as.data + index * size, &value);
+    if (r == NEARCALL_OK)
+        *ret_value = value;
+    return r;
+}
+
 NEARCALL_API int nearcall_read_numbers(nearcall_reader *reader, int element, void *to, size_t capacity,
                                        size_t *ret_count)
 {
