@@ -429,7 +429,7 @@ static void return_single(pTHX_ I32 ax, const ncp_invocation *call, const ncp_pl
                           const nearcall_reply *reply)
 {
     SV *error = NULL;
-    SV *result = ncp_decode_single(aTHX_ call->handle, call->function->name, plan, reply,
+    SV *result = ncp_decode_single(aTHX_ call->handle, call->options, call->function->name, plan, reply,
                                    &error);
 
     if (!result)
@@ -441,7 +441,7 @@ static void return_several(pTHX_ I32 ax, const ncp_invocation *call, const ncp_p
                            const nearcall_reply *reply)
 {
     SV *error = NULL;
-    AV *results = ncp_decode_results(aTHX_ call->handle, call->function->name, plan, reply,
+    AV *results = ncp_decode_results(aTHX_ call->handle, call->options, call->function->name, plan, reply,
                                      &error);
 
     if (!results)

@@ -7,6 +7,8 @@
 typedef struct decoder {
     nearcall_reader reader;
     ncp_handle *handle; /* whose reply it is; NULL: no files came with it */
+    nearcall_reader before; /* where the value begins that was read last */
+    bool gives_packed;
     int depth;
     const char *expected; /* what did not fit */
 } decoder;
@@ -135,11 +137,63 @@ static SV *decode_file(pTHX_ decoder *d, const ncp_type *type, const nearcall_va
 
 /* ---- Lists, maps, structs ---- */
 
+static SV *decode_read(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value);
+
+static SV *decode_block(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *block)
+{
+    AV *list;
+    U32 i;
+
+    if (block->extension_type != type->packed)
+        return misfit(d, type->name);
+    list = newAV();
+    if (block->count > 0)
+        av_extend(list, (SSize_t)block->count - 1);
+    for (i = 0; i < block->count; i++) {
+        nearcall_value value;
+        SV *element = NULL;
+        if (nearcall_packed_at(block, i, &value) == NEARCALL_OK)
+            element = decode_read(aTHX_ d, type->element, &value);
+        if (!element) {
+            (void)misfit(d, type->element->name);
+            return discard(aTHX_ list);
+        }
+        av_push(list, element);
+    }
+    return newRV_noinc((SV *)list);
+}
+
+/* As pack has it, from a block or from an array. */
+static SV *decode_packed(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
+{
+    size_t count = value->type == NEARCALL_NIL ? 0 : value->count, came;
+    STRLEN bytes = count * ncp_element_bytes[type->packed];
+    SV *result;
+
+    if (value->type != NEARCALL_NIL && value->type != NEARCALL_PACKED
+        && (value->type != NEARCALL_ARRAY || !plausible(d, value)))
+        return misfit(d, type->name);
+    result = newSV(bytes + 1);
+    d->reader = d->before;
+    if (nearcall_read_numbers(&d->reader, type->packed, SvPVX(result), count, &came) != NEARCALL_OK) {
+        SvREFCNT_dec(result);
+        return misfit(d, type->element->name);
+    }
+    SvPOK_only(result);
+    SvCUR_set(result, bytes);
+    *SvEND(result) = '\0';
+    return result;
+}
+
 static SV *decode_list(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
 {
     AV *list;
     U32 i;
 
+    if (d->gives_packed && type->packed && type->element->kind != NCP_DURATION)
+        return decode_packed(aTHX_ d, type, value);
+    if (value->type == NEARCALL_PACKED)
+        return decode_block(aTHX_ d, type, value);
     if (value->type == NEARCALL_NIL)
         return newRV_noinc((SV *)newAV());
     if (value->type != NEARCALL_ARRAY || !plausible(d, value))
@@ -272,8 +326,6 @@ static SV *decode_any_value(pTHX_ decoder *d, const ncp_type *type, const nearca
 typedef SV *(*decode_function)(pTHX_ decoder *d, const ncp_type *type,
                                const nearcall_value *value);
 
-static SV *decode_read(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value);
-
 static SV *decode_optional(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
 {
     return value->type == NEARCALL_NIL ? newSV(0) : decode_read(aTHX_ d, type->element, value);
@@ -300,6 +352,7 @@ static SV *decode_value(pTHX_ decoder *d, const ncp_type *type)
     nearcall_value value;
     SV *result;
 
+    d->before = d->reader;
     if (nearcall_read(&d->reader, &value) != NEARCALL_OK)
         return misfit(d, "MessagePack that is whole");
     if (++d->depth > NCP_RECURSION_MAX)
@@ -376,10 +429,11 @@ static bool is_one_value(const nearcall_reply *reply, nearcall_value *ret_value)
         && ret_value->type != NEARCALL_ARRAY && ret_value->type != NEARCALL_MAP;
 }
 
-SV *ncp_decode_single(pTHX_ ncp_handle *handle, SV *function_name, const ncp_plan *plan,
+SV *ncp_decode_single(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,
                       const nearcall_reply *reply, SV **ret_error)
 {
-    decoder d = { .handle = handle };
+    decoder d = { .handle = handle, .gives_packed = ncp_gives_packed(options),
+                  .before = { reply->data, reply->data + reply->bytes } };
     nearcall_value value;
     SV *result;
 
@@ -391,11 +445,11 @@ SV *ncp_decode_single(pTHX_ ncp_handle *handle, SV *function_name, const ncp_pla
     return decode_result(aTHX_ &d, function_name, plan->results[0], ret_error);
 }
 
-AV *ncp_decode_results(pTHX_ ncp_handle *handle, SV *function_name, const ncp_plan *plan,
+AV *ncp_decode_results(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,
                        const nearcall_reply *reply, SV **ret_error)
 {
     AV *results = (AV *)sv_2mortal((SV *)newAV());
-    decoder d = { .handle = handle };
+    decoder d = { .handle = handle, .gives_packed = ncp_gives_packed(options) };
     U32 i;
 
     if (reply->codec == NEARCALL_CODEC_RAW) {

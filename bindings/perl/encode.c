@@ -31,9 +31,13 @@ static void put_elements(pTHX_ ncp_encoder *e, const ncp_type *type, AV *array)
 
 static void encode_list(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    SV *data = ncp_as_data(aTHX_ e, value);
-    AV *array = (AV *)ncp_dereference(aTHX_ e, data, to_av_amg, SVt_PVAV);
+    SV *data;
+    AV *array;
 
+    if (UNLIKELY(SvROK(value) && SvOBJECT(SvRV(value))) && ncp_encode_packed(aTHX_ e, type, value))
+        return;
+    data = ncp_as_data(aTHX_ e, value);
+    array = (AV *)ncp_dereference(aTHX_ e, data, to_av_amg, SVt_PVAV);
     if (!array)
         ncp_refuse(aTHX_ e, type, value);
     put_elements(aTHX_ e, type->element, array);
@@ -311,7 +315,7 @@ static void __attribute__((noinline)) encode_request(pTHX_ ncp_invocation *call)
     call->work_began_ms = 0;
     fetch_arguments(aTHX_ &e);
     choose_plan(aTHX_ &e);
-    codec = e.plan->raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK;
+    codec = ncp_codec_of(e.plan);
     call->requests = ++handle->requests;
     if (nearcall_request(e.client, call->function->function, codec) != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);

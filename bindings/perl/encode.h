@@ -61,6 +61,10 @@ void ncp_refuse(pTHX_ const ncp_encoder *e, const ncp_type *type, SV *value)
     __attribute__((noreturn));
 void ncp_refuse_because(pTHX_ const ncp_encoder *e, const char *reason) __attribute__((noreturn));
 
+/* Writes a Nearcall::Packed whose elements are those of the list. False: the value is none, or of other
+ * elements, and nothing was written (encode_packed.c). */
+bool ncp_encode_packed(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
+
 /* ---- What encoding takes of the call's time (encode_meter.c) ---- */
 
 #define NCP_WORK_BETWEEN_LOOKS 4096

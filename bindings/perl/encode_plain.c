@@ -104,8 +104,7 @@ bool ncp_encode_plain(pTHX_ ncp_invocation *call)
     if (UNLIKELY(!plan))
         return false;
     call->requests = ++handle->requests;
-    if (nearcall_request(client, call->function->function,
-                         plan->raw ? NEARCALL_CODEC_RAW : NEARCALL_CODEC_MSGPACK) != NEARCALL_OK)
+    if (nearcall_request(client, call->function->function, ncp_codec_of(plan)) != NEARCALL_OK)
         return false;
     if (!put_arguments(aTHX_ client, plan,
                        call->list ? AvARRAY(call->list) : PL_stack_base + call->first_argument))

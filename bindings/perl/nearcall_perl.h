@@ -122,7 +122,11 @@ struct ncp_type {
     const ncp_type *key;         /* MAP */
     const ncp_type *element;     /* LIST, MAP, OPTIONAL */
     const ncp_struct *structure; /* STRUCT */
+    int packed;                  /* LIST: NEARCALL_ELEMENT_... that it can travel as a block of; 0: it cannot */
 };
+
+/* The sizes of elements, by NEARCALL_ELEMENT_... */
+extern const STRLEN ncp_element_bytes[];
 
 typedef struct ncp_plan {
     AV *memory;        /* owns this plan and all that it points to */
@@ -130,6 +134,7 @@ typedef struct ncp_plan {
     bool raw;
     bool variadic;
     bool has_connections; /* some type is a connection */
+    bool packs;           /* some list can travel as a block */
     bool is_simple;       /* so many arguments as parameters, of none but simple types */
     U32 params_count;
     U32 params_required;
@@ -137,6 +142,14 @@ typedef struct ncp_plan {
     U32 results_count;
     const ncp_type **results;
 } ncp_plan;
+
+/* The codec of requests. Lists that come back as blocks are arrays nevertheless, unless strings are asked for. */
+static inline int ncp_codec_of(const ncp_plan *plan)
+{
+    if (plan->raw)
+        return NEARCALL_CODEC_RAW;
+    return plan->packs ? NEARCALL_CODEC_PACKED : NEARCALL_CODEC_MSGPACK;
+}
 
 /* Compiles a description (plan.c); throws Nearcall::Error when it cannot be read. */
 ncp_plan *ncp_plan_compile(pTHX_ SV *function_name, const uint8_t *description,
@@ -293,6 +306,9 @@ U32 ncp_attempts_max(const ncp_invocation *call);
 /* What the client begins from now on has the call's options. */
 void ncp_use_options(const ncp_invocation *call);
 
+/* Whether lists of numbers are to be returned as strings. options may be NULL. */
+bool ncp_gives_packed(const SV *options);
+
 /* Stores the metadata of the reply that the client has given last where the options say; they may be NULL. */
 void ncp_take_metadata(pTHX_ const SV *options, const nearcall_client *client);
 
@@ -380,11 +396,11 @@ bool ncp_encode_request(pTHX_ ncp_invocation *call);
 
 /* The result of a function that has one, which the caller owns; or NULL and an
  * error to throw. */
-SV *ncp_decode_single(pTHX_ ncp_handle *handle, SV *function_name, const ncp_plan *plan,
+SV *ncp_decode_single(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,
                       const nearcall_reply *reply, SV **ret_error);
 
 /* All results as a mortal array; or NULL and an error to throw. */
-AV *ncp_decode_results(pTHX_ ncp_handle *handle, SV *function_name, const ncp_plan *plan,
+AV *ncp_decode_results(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,
                        const nearcall_reply *reply, SV **ret_error);
 
 /* An error's details; an empty array for bytes that cannot be read. */

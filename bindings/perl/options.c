@@ -6,6 +6,7 @@
 typedef struct ncp_options {
     nearcall_view *view;
     U32 attempts_max;   /* 0: the handle's */
+    bool gives_packed;  /* lists of numbers are returned as strings */
     SV *reply_metadata; /* a reference to the scalar that the metadata of replies go to; NULL: nowhere */
 } ncp_options;
 
@@ -57,6 +58,7 @@ static int options_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
     Newxz(to, 1, ncp_options);
     to->view = another(from->view);
     to->attempts_max = from->attempts_max;
+    to->gives_packed = from->gives_packed;
     to->reply_metadata = sv_dup_inc(from->reply_metadata, params);
     magic->mg_ptr = (char *)to;
     return 0;
@@ -93,7 +95,8 @@ static nearcall_metadata *pairs_of(pTHX_ AV *list, size_t *ret_count)
     return pairs;
 }
 
-static SV *options_new(pTHX_ const ncp_view *former, nearcall_call_options *given, SV *reply_metadata)
+static SV *options_new(pTHX_ const ncp_view *former, nearcall_call_options *given, SV *reply_metadata,
+                       bool gives_packed)
 {
     nearcall_client *client = ncp_view_client(aTHX_ former);
     const ncp_options *before = options_of(former->options);
@@ -106,6 +109,7 @@ static SV *options_new(pTHX_ const ncp_view *former, nearcall_call_options *give
     if (nearcall_view_new(client, before ? before->view : NULL, given, &options->view) != NEARCALL_OK)
         ncp_throw(aTHX_ ncp_error_from_client(aTHX_ client, NULL));
     options->attempts_max = given->attempts_max ? given->attempts_max : before ? before->attempts_max : 0;
+    options->gives_packed = gives_packed || (before && before->gives_packed);
     if (SvOK(reply_metadata))
         options->reply_metadata = newSVsv(reply_metadata);
     else if (before)
@@ -120,7 +124,7 @@ static SV *given_at(pTHX_ AV *given, SSize_t index)
 
 SV *ncp_view_with(pTHX_ const ncp_view *former, HV *stash, AV *given)
 {
-    enum { TIMEOUT_MS, ATTEMPTS, FIRST_US, MOST_US, WAIT_FOR_READY, RETRY_UNKNOWN, TRACEPARENT, KEY, PAIRS, PLACE };
+    enum { TIMEOUT_MS, ATTEMPTS, FIRST_US, MOST_US, WAIT_FOR_READY, RETRY_UNKNOWN, TRACEPARENT, KEY, PAIRS, PLACE, PACKED };
     nearcall_call_options options = NEARCALL_CALL_OPTIONS_INIT;
     SV *traceparent = given_at(aTHX_ given, TRACEPARENT), *key = given_at(aTHX_ given, KEY);
     int64_t timeout_ms = SvIV(given_at(aTHX_ given, TIMEOUT_MS));
@@ -139,7 +143,8 @@ SV *ncp_view_with(pTHX_ const ncp_view *former, HV *stash, AV *given)
         croak("Nearcall: idempotency_key has %lu bytes, 16 are expected", (unsigned long)bytes);
     options.metadata = pairs_of(aTHX_ (AV *)SvRV(given_at(aTHX_ given, PAIRS)), &options.metadata_count);
     return ncp_view_new(aTHX_ stash, former->handle, timeout_ms ? timeout_ms : former->timeout_ms,
-                        options_new(aTHX_ former, &options, given_at(aTHX_ given, PLACE)));
+                        options_new(aTHX_ former, &options, given_at(aTHX_ given, PLACE),
+                                    SvTRUE(given_at(aTHX_ given, PACKED))));
 }
 
 /* Few programs need what makes plain values of all that one may give. */
@@ -175,6 +180,13 @@ U32 ncp_attempts_max(const ncp_invocation *call)
     const ncp_options *options = options_of(call->options);
 
     return options && options->attempts_max ? options->attempts_max : call->handle->attempts_max;
+}
+
+bool ncp_gives_packed(const SV *holder)
+{
+    const ncp_options *options = UNLIKELY(holder != NULL) ? options_of(holder) : NULL;
+
+    return options && options->gives_packed;
 }
 
 void ncp_use_options(const ncp_invocation *call)

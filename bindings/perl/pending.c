@@ -407,7 +407,7 @@ static void attempt(pTHX_ ncp_call *call, const char *method)
 static void keep_results(pTHX_ ncp_call *call, const nearcall_reply *reply)
 {
     SV *error = NULL;
-    AV *results = ncp_decode_results(aTHX_ call->handle, call->function->name, call->plan, reply,
+    AV *results = ncp_decode_results(aTHX_ call->handle, call->options, call->function->name, call->plan, reply,
                                      &error);
 
     if (!results) {

@@ -9,6 +9,7 @@ typedef struct compiler {
     AV *memory;                /* becomes the plan's */
     nearcall_schema *schema;
     ncp_type *types;           /* by their numbers */
+    bool packs;
     bool has_connections;
 } compiler;
 
@@ -80,6 +81,8 @@ static const ncp_struct *compile_struct(pTHX_ compiler *c, const nearcall_type *
     return structure;
 }
 
+const STRLEN ncp_element_bytes[] = { 0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8 };
+
 static const ncp_kind kinds[] = {
     [NEARCALL_TYPE_BOOL] = NCP_BOOL, [NEARCALL_TYPE_INTEGER] = NCP_INTEGER,
     [NEARCALL_TYPE_FLOAT32] = NCP_FLOAT32, [NEARCALL_TYPE_FLOAT64] = NCP_FLOAT64,
@@ -103,6 +106,8 @@ static void compile_type(pTHX_ compiler *c, const nearcall_type *type)
     made->element = made_of(c, type->element);
     if (type->kind == NEARCALL_TYPE_STRUCT)
         made->structure = compile_struct(aTHX_ c, type);
+    made->packed = nearcall_packed_element(type);
+    c->packs = c->packs || made->packed;
     c->has_connections = c->has_connections || made->kind == NCP_CONNECTION;
 }
 
@@ -141,6 +146,7 @@ static ncp_plan *compile(pTHX_ compiler *c)
     for (result = function->results; result; result = result->next)
         plan->results[result->number] = made_of(c, result->type);
     plan->has_connections = c->has_connections;
+    plan->packs = c->packs;
     plan->is_simple = is_simple(plan);
     return plan;
 }

@@ -461,6 +461,12 @@ are over and were not returned before, or their number in scalar context.
 
 =over 4
 
+=item Lists of numbers
+
+They travel as one block if the server takes blocks, so they are cheap to receive. To send one that C<pack> has made,
+or a module such as PDL keeps in memory, without a scalar for each element, pass a L<Nearcall::Packed>. With
+C<< $go->with( packed => 1 ) >>, results are such strings as well.
+
 =item Strings
 
 Text is returned as characters. Print it through an C<:encoding(UTF-8)> layer, like any text. If a

@@ -13,7 +13,7 @@ our $VERSION = 'v0.1.0';
 
 my %KNOWN = map { $_ => 1 } qw(
     timeout attempts backoff wait_for_ready retry_unknown
-    metadata traceparent idempotency_key reply_metadata
+    metadata traceparent idempotency_key reply_metadata packed
 );
 
 # What Nearcall::with does for more than a timeout.
@@ -27,6 +27,7 @@ sub with {
             _backoff( $option{backoff} ), $option{wait_for_ready} ? 1 : 0, $option{retry_unknown} ? 1 : 0,
             _text( $option{traceparent} ), _text( $option{idempotency_key} ),
             _pairs( $option{metadata} ), _place( $option{reply_metadata} ),
+            $option{packed} ? 1 : 0,
         ]
     );
 }
@@ -170,6 +171,12 @@ A W3C trace context.
 The variable has, after each call, a reference to a hash of the pairs that came with the reply or the error, each value
 a reference to an array of strings of bytes. It is C<undef> if none came. Calls that are in flight at the same time
 need a variable each.
+
+=item packed => 1
+
+Lists of numbers and booleans are returned as strings, as C<pack> makes them: C<unpack 'd*', $string> gives the numbers of
+a C<float64> list. It also applies to lists within other lists, hashes and structs. L<Nearcall::Packed> has the letters
+of the types. A boolean is a byte 0 or 1.
 
 =back
 
