@@ -119,7 +119,7 @@ static void finish(core_call *call, int r, const nearcall_reply *reply)
         end(call, NULL, core_exception_take());
         return;
     }
-    ending = core_ending_of(call->client->state, call->channel->handle, r, call->attempt.plan, reply);
+    ending = core_ending_of(call->client->state, call->channel->handle, call->client->view, r, call->attempt.plan, reply);
     if (!is_pending(call) || !refused) {
         end(call, ending.result, ending.error);
     } else {

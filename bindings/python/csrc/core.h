@@ -120,6 +120,7 @@ struct core_node {
     const core_node *element; /* CORE_LIST, CORE_OPTIONAL, CORE_MAP: of the values */
     const core_node *key;     /* CORE_MAP */
     core_struct *structure;   /* CORE_STRUCT */
+    int packed;               /* CORE_LIST: NEARCALL_ELEMENT_... that it can travel as a block of; 0: it cannot */
 };
 
 typedef struct core_field {
@@ -148,6 +149,7 @@ typedef struct core_plan {
     Py_ssize_t result_count;
     int raw;
     int variadic;
+    int packs; /* has lists that can travel as blocks */
     int nests_freely; /* has types of no fixed depth: any, and structs that may contain themselves */
     core_struct *structs;
     core_node *nodes; /* by the numbers of their types */
@@ -243,6 +245,7 @@ typedef struct core_view {
     nearcall_view *options;
     PyObject *reply_metadata; /* the dict that the metadata of replies go to; NULL: nowhere */
     uint32_t attempts_max;    /* 0: the client's */
+    int gives_buffers;        /* lists of numbers are returned as memoryviews */
 } core_view;
 
 /* Calls that begin on the channel from now on have these options; NULL: none. What the library returns. */
@@ -459,9 +462,9 @@ int core_encode_raw(core_encoder *e, const core_field *param, PyObject *value);
  * Refusal, which is a TypeError, or what its own code raises. */
 int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view);
 
-/* handle is the one that handed the reply out. */
-PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_plan *plan,
-                            const nearcall_reply *reply);
+/* handle is the one that handed the reply out. view may be NULL. */
+PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_view *view,
+                            const core_plan *plan, const nearcall_reply *reply);
 
 /* How a call ended, apart from what a signal's handler raised while that was put into
  * Python's words: that is not of the call. */
@@ -472,7 +475,7 @@ typedef struct core_ending {
 } core_ending;
 
 /* r and reply are what the library said; plan is NULL for what has no result. */
-core_ending core_ending_of(core_state *state, nearcall_client *handle, int r,
+core_ending core_ending_of(core_state *state, nearcall_client *handle, const core_view *view, int r,
                            const core_plan *plan, const nearcall_reply *reply);
 
 /* Any MessagePack, without a schema. */

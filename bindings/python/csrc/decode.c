@@ -9,7 +9,9 @@
 typedef struct decoder {
     core_state *state;
     nearcall_client *handle; /* whose reply it is; NULL: no files came with it */
+    int gives_buffers;
     nearcall_reader reader;
+    nearcall_reader before; /* where the value begins whose head was read last */
 } decoder;
 
 /* Makes the object of a value whose head was read already. */
@@ -25,7 +27,7 @@ static PyObject *unexpected(const core_node *node, const nearcall_value *head)
         [NEARCALL_UINT] = "int", [NEARCALL_FLOAT] = "float", [NEARCALL_STRING] = "str",
         [NEARCALL_BYTES] = "bin", [NEARCALL_ARRAY] = "array", [NEARCALL_MAP] = "map",
         [NEARCALL_TIME] = "timestamp", [NEARCALL_EXTENSION] = "extension",
-        [NEARCALL_FILE] = "file",
+        [NEARCALL_FILE] = "file", [NEARCALL_PACKED] = "packed list",
     };
 
     PyErr_Format(PyExc_ValueError, "%s was announced and %s came", node->name, names[head->type]);
@@ -36,6 +38,7 @@ static PyObject *decode_next(decoder *d, const core_node *node)
 {
     nearcall_value head;
 
+    d->before = d->reader;
     if (nearcall_read(&d->reader, &head) < 0) {
         PyErr_SetString(PyExc_ValueError, "it is cut off or no MessagePack");
         return NULL;
@@ -167,12 +170,85 @@ static PyObject *show(PyObject *container, int was_hidden)
     return container;
 }
 
+/* The elements as Python names and measures them, by NEARCALL_ELEMENT_... */
+static const struct element {
+    const char *format;
+    Py_ssize_t bytes;
+} elements[] = {{"", 0},  {"?", 1}, {"b", 1}, {"h", 2}, {"i", 4}, {"q", 8},
+                {"B", 1}, {"H", 2}, {"I", 4}, {"Q", 8}, {"f", 4}, {"d", 8}};
+
+static PyObject *decode_element(decoder *d, const core_node *node, const nearcall_value *block, uint32_t index)
+{
+    nearcall_value value;
+
+    if (nearcall_packed_at(block, index, &value) == NEARCALL_OK)
+        return decode_head(d, node->element, &value);
+    PyErr_SetString(PyExc_ValueError, "a bool is neither 0 nor 1");
+    return NULL;
+}
+
+static PyObject *decode_block(decoder *d, const core_node *node, const nearcall_value *block)
+{
+    PyObject *list;
+    uint32_t i;
+    int hidden;
+
+    if (block->extension_type != node->packed)
+        return unexpected(node, block);
+    list = PyList_New((Py_ssize_t)block->count);
+    hidden = hide(list);
+    for (i = 0; list != NULL && i < block->count; i++) {
+        PyObject *item = decode_element(d, node, block, i);
+
+        if (item == NULL || PyList_SetItem(list, (Py_ssize_t)i, item) < 0)
+            Py_CLEAR(list);
+    }
+    return show(list, hidden);
+}
+
+static PyObject *view_of(PyObject *memory, const char *format)
+{
+    PyObject *plain = memory == NULL ? NULL : PyMemoryView_FromObject(memory), *view = NULL;
+
+    if (plain != NULL)
+        view = PyObject_CallMethod(plain, "cast", "s", format);
+    Py_XDECREF(plain);
+    return view;
+}
+
+/* A list of numbers in memory of its own, as it came or out of an array. */
+static PyObject *decode_buffer(decoder *d, const core_node *node, const nearcall_value *head)
+{
+    const struct element *element = &elements[node->packed];
+    Py_ssize_t count = head->type == NEARCALL_NIL ? 0 : (Py_ssize_t)head->count;
+    PyObject *memory, *view;
+    size_t came;
+
+    if (head->type != NEARCALL_NIL && head->type != NEARCALL_ARRAY && head->type != NEARCALL_PACKED)
+        return unexpected(node, head);
+    memory = PyByteArray_FromStringAndSize(NULL, count * element->bytes);
+    if (memory == NULL)
+        return NULL;
+    d->reader = d->before;
+    if (nearcall_read_numbers(&d->reader, node->packed, PyByteArray_AsString(memory), (size_t)count, &came) < 0) {
+        PyErr_Format(PyExc_ValueError, "%s was announced and has other elements", node->name);
+        Py_CLEAR(memory);
+    }
+    view = view_of(memory, element->format);
+    Py_XDECREF(memory);
+    return view;
+}
+
 static PyObject *decode_list(decoder *d, const core_node *node, const nearcall_value *head)
 {
     PyObject *list;
     Py_ssize_t i;
     int hidden;
 
+    if (d->gives_buffers && node->packed && node->element->kind != CORE_DURATION)
+        return decode_buffer(d, node, head);
+    if (head->type == NEARCALL_PACKED)
+        return decode_block(d, node, head);
     if (head->type == NEARCALL_NIL)
         return PyList_New(0);
     if (head->type != NEARCALL_ARRAY)
@@ -387,10 +463,10 @@ static PyObject *decode_results(decoder *d, const core_plan *plan)
     return show(results, hidden);
 }
 
-PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_plan *plan,
-                            const nearcall_reply *reply)
+PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_view *view,
+                            const core_plan *plan, const nearcall_reply *reply)
 {
-    decoder d = {.state = state, .handle = handle,
+    decoder d = {.state = state, .handle = handle, .gives_buffers = view != NULL && view->gives_buffers,
                  .reader = {.next = reply->data, .end = reply->data + reply->bytes}};
     uint64_t generation = state->fork_generation;
     PyObject *result;

@@ -336,6 +336,9 @@ static int encode_list(core_encoder *e, const core_node *node, PyObject *value, 
 
     if (core_encoder_is_list(value))
         return encode_elements(e, node->element, value, value, at);
+    r = core_encode_buffer(e, node, value, at);
+    if (r != CORE_NO_BUFFER)
+        return r;
     if (!is_like_a_list(e, value))
         return core_refuse(e, node, value, at, NULL);
     list = core_encoder_collect(e, node, value, &is_cut);

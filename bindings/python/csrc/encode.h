@@ -23,6 +23,11 @@ int core_encode_value(core_encoder *e, const core_node *node, PyObject *value,
 int core_encode_struct(core_encoder *e, const core_node *node, PyObject *value,
                        const core_place *at);
 
+/* Writes a buffer whose elements are those of the list, and of the lists in it: 0, or -1. CORE_NO_BUFFER: the value is none,
+ * and nothing has happened. */
+#define CORE_NO_BUFFER 1
+int core_encode_buffer(core_encoder *e, const core_node *node, PyObject *value, const core_place *at);
+
 /* Text for a person, as "argument 1 (person).age". New reference. */
 PyObject *core_place_describe(core_state *state, const core_place *at);
 

@@ -14,9 +14,9 @@ static void set_aside(core_ending *ending)
 }
 
 static void decode(core_ending *ending, core_state *state, nearcall_client *handle,
-                   const core_plan *plan, const nearcall_reply *reply)
+                   const core_view *view, const core_plan *plan, const nearcall_reply *reply)
 {
-    ending->result = core_decode_reply(state, handle, plan, reply);
+    ending->result = core_decode_reply(state, handle, view, plan, reply);
     if (ending->result != NULL || PyErr_ExceptionMatches(PyExc_Exception))
         return;
     set_aside(ending);
@@ -24,7 +24,7 @@ static void decode(core_ending *ending, core_state *state, nearcall_client *hand
                       "the result was given up, because a signal's handler raised while it was decoded");
 }
 
-core_ending core_ending_of(core_state *state, nearcall_client *handle, int r,
+core_ending core_ending_of(core_state *state, nearcall_client *handle, const core_view *view, int r,
                            const core_plan *plan, const nearcall_reply *reply)
 {
     core_ending ending = {.result = NULL};
@@ -38,7 +38,7 @@ core_ending core_ending_of(core_state *state, nearcall_client *handle, int r,
     } else if (plan == NULL) {
         ending.result = Py_NewRef(Py_None);
     } else {
-        decode(&ending, state, handle, plan, reply);
+        decode(&ending, state, handle, view, plan, reply);
     }
     ending.error = core_exception_take();
     return ending;

@@ -368,7 +368,7 @@ static PyObject *fetch(core_engine *engine, nearcall_client *handle, nearcall_ca
     if (capsule != NULL)
         view = PyCapsule_GetContext(capsule);
     if (core_view_take_metadata(view, handle) == 0)
-        ending = core_ending_of(engine->state, handle, r, plan, &reply);
+        ending = core_ending_of(engine->state, handle, view, r, plan, &reply);
     else
         ending = (core_ending){.error = core_exception_take()};
     if (capsule != NULL)

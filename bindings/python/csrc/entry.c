@@ -202,7 +202,7 @@ PyObject *core_entry_call(core_client *client, core_entry *entry, const core_arg
     if (channel == NULL)
         return NULL;
     if (core_entry_attempt(client, entry, channel, arguments, timeout_ms, &attempt) == 0) {
-        result = core_decode_reply(client->state, channel->handle, attempt.plan, &reply);
+        result = core_decode_reply(client->state, channel->handle, client->view, attempt.plan, &reply);
         core_plan_drop(attempt.plan);
     }
     core_channel_release(client->pool, channel);

@@ -91,6 +91,8 @@ static int compile_type(const compiler *c, const nearcall_type *type)
     node->most = type->most;
     node->key = node_of(c, type->key);
     node->element = node_of(c, type->element);
+    node->packed = nearcall_packed_element(type);
+    c->plan->packs |= node->packed != 0;
     c->plan->nests_freely |= node->kind == CORE_ANY || node->kind == CORE_STRUCT;
     return node->kind == CORE_STRUCT ? compile_struct(c, type, node) : 0;
 }

@@ -61,7 +61,7 @@ static nearcall_view *options_from(core_state *state, const core_view *former,
 }
 
 static PyObject *make(PyTypeObject *type, const core_view *former, nearcall_view *options, uint32_t attempts_max,
-                      PyObject *reply_metadata)
+                      PyObject *reply_metadata, int gives_buffers)
 {
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     core_view *view = options == NULL ? NULL : (core_view *)alloc(type, 0);
@@ -73,7 +73,9 @@ static PyObject *make(PyTypeObject *type, const core_view *former, nearcall_view
     view->options = options;
     view->attempts_max = attempts_max;
     view->reply_metadata = NULL;
+    view->gives_buffers = gives_buffers;
     if (former != NULL) {
+        view->gives_buffers |= former->gives_buffers;
         view->attempts_max = attempts_max ? attempts_max : former->attempts_max;
         view->reply_metadata = Py_XNewRef(former->reply_metadata);
     }
@@ -85,22 +87,22 @@ static PyObject *make(PyTypeObject *type, const core_view *former, nearcall_view
 }
 
 /* View(former, attempts, backoff_first_us, backoff_most_us, wait_for_ready, retry_unknown, traceparent,
- * idempotency_key, pairs, reply_metadata): 0 and None are what the former has. */
+ * idempotency_key, pairs, reply_metadata, buffers): 0, False and None are what the former has. */
 static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     core_state *state = core_state_of(type);
     nearcall_call_options options = NEARCALL_CALL_OPTIONS_INIT;
     core_number attempts = {state, "attempts", 0, NC_ATTEMPTS_MAX_CEILING, 0};
     long long first_us, most_us;
-    int wait_for_ready, retry_unknown;
+    int wait_for_ready, retry_unknown, buffers;
     const char *traceparent, *key;
     PyObject *former, *pairs, *reply_metadata;
     Py_ssize_t key_bytes;
 
     if (state == NULL
-        || !PyArg_ParseTuple(args, "OO&LLppzz#O!O", &former, core_number_parse, &attempts, &first_us, &most_us,
+        || !PyArg_ParseTuple(args, "OO&LLppzz#O!Op", &former, core_number_parse, &attempts, &first_us, &most_us,
                              &wait_for_ready, &retry_unknown, &traceparent, &key, &key_bytes, &PyTuple_Type, &pairs,
-                             &reply_metadata))
+                             &reply_metadata, &buffers))
         return NULL;
     if ((former != Py_None && Py_TYPE(former) != type)
         || (reply_metadata != Py_None && !PyDict_Check(reply_metadata))) {
@@ -121,7 +123,7 @@ static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSE
     options.idempotency_key = (const uint8_t *)key;
     former = former == Py_None ? NULL : former;
     return make(type, (core_view *)former, options_from(state, (core_view *)former, &options, pairs), attempts.value,
-                reply_metadata);
+                reply_metadata, buffers);
 }
 
 static void view_dealloc(PyObject *self)

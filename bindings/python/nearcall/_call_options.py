@@ -49,6 +49,7 @@ class CallOptions(NamedTuple):
         traceparent: str | None,
         idempotency_key: bytes | None,
         reply_metadata: ReplyMetadata | None,
+        buffers: bool,
     ) -> CallOptions:
         """Returns these options and the given ones together; None and False are what these have."""
         pairs = () if metadata is None else tuple(_pairs(metadata))
@@ -58,7 +59,7 @@ class CallOptions(NamedTuple):
         first_us, most_us = (0, 0) if backoff is None else map(_microseconds, backoff)
         view = _core.View(
             self.view, attempts_max, first_us, most_us, wait_for_ready, retry_unknown, traceparent, idempotency_key,
-            pairs, reply_metadata,
+            pairs, reply_metadata, buffers,
         )  # fmt: skip
         kept: dict[str, Any] = {
             "attempts": attempts,
@@ -68,6 +69,7 @@ class CallOptions(NamedTuple):
             "metadata": _collected(pairs),
             "traceparent": traceparent,
             "idempotency_key": idempotency_key,
+            "buffers": buffers,
         }
         return CallOptions(
             view,

@@ -106,6 +106,7 @@ class Client(_core.Client):
         traceparent: str | None = None,
         idempotency_key: bytes | None = None,
         reply_metadata: ReplyMetadata | None = None,
+        buffers: bool = False,
     ) -> Self:
         """Returns the same client, with the same connections, with options for its calls.
 
@@ -126,6 +127,9 @@ class Client(_core.Client):
         idempotency_key: 16 bytes that name what is asked for, as ``uuid.uuid4().bytes``.
         reply_metadata: a dict. After each call it has the pairs that came with the reply or error,
             as lists of bytes. Calls that are made at the same time need a dict each.
+        buffers: return lists of numbers and booleans as memoryviews, of which ``numpy.asarray()``
+            makes an array without a copy. Functions that Python describes as returning a list then
+            return a memoryview, also within other lists, dicts and structs.
         """
         options = self._call_options.extended(
             attempts,
@@ -136,6 +140,7 @@ class Client(_core.Client):
             traceparent,
             idempotency_key,
             reply_metadata,
+            buffers,
         )
         assert options.view is not None
         view = self._with_view(options.view, timeout)

@@ -41,6 +41,7 @@ class View:
         idempotency_key: bytes | None,
         pairs: tuple[tuple[str, bytes], ...],
         reply_metadata: dict[str, list[bytes]] | None,
+        buffers: bool,
         /,
     ) -> Self: ...
 
