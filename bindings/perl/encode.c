@@ -110,15 +110,16 @@ static void encode_any_object(pTHX_ ncp_encoder *e, SV *value)
 {
     SV *data;
 
+    ncp_require_class(aTHX_ e, value);
     if (is_boolean_object(aTHX_ value)) {
         ncp_encode_bool(aTHX_ e, &bool_type, value);
     } else if (sv_derived_from(value, "Math::BigFloat")) {
         ncp_refuse_because(aTHX_ e, "any has no decimal numbers; send a number, or its text");
-    } else if (ncp_object_can(aTHX_ value, "epoch")) {
+    } else if (ncp_object_can(aTHX_ e, value, "epoch")) {
         ncp_encode_time(aTHX_ e, &time_type, value);
-    } else if (ncp_object_can(aTHX_ value, "TO_JSON")) {
+    } else if (ncp_object_can(aTHX_ e, value, "TO_JSON")) {
         data = ncp_as_data(aTHX_ e, value);
-        if (ncp_object_can(aTHX_ data, "TO_JSON"))
+        if (ncp_object_can(aTHX_ e, data, "TO_JSON"))
             ncp_refuse_because(aTHX_ e, "its method TO_JSON returned an object that has one too");
         encode_fetched(aTHX_ e, &any_type, data);
     } else {

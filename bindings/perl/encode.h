@@ -45,6 +45,7 @@ typedef struct ncp_encoder {
     bool is_interrupted;    /* by a signal, which is no reason to refuse what is not copied */
     size_t work_left;       /* until the time is looked at: ncp_spend() */
     SSize_t copies;         /* that are to be given back, of the containers around */
+    const HV *class_known;  /* for ncp_require_class(): was looked at since user code ran; NULL */
 } ncp_encoder;
 
 /* ---- Refusing (encoder.c) ---- */
@@ -137,7 +138,7 @@ ncp_node *ncp_own_unasked(pTHX_ ncp_encoder *e);
 void ncp_ask_ahead(pTHX_ ncp_encoder *e, const ncp_node *end);
 
 /* Called after every run of user code: throws when it used the handle, or the time is up. */
-void ncp_user_code_ran(pTHX_ const ncp_encoder *e);
+void ncp_user_code_ran(pTHX_ ncp_encoder *e);
 
 /* Frees the temporaries of what was done, when code has run since runs was taken. */
 void ncp_free_temporaries(pTHX_ ncp_encoder *e, U32 *runs);
@@ -213,7 +214,10 @@ static inline SV *ncp_fetched(pTHX_ ncp_encoder *e, SV *value)
 }
 /* With an argument, or NULL. What it returns is a temporary without magic. */
 SV *ncp_call_object(pTHX_ ncp_encoder *e, SV *object, const char *method, SV *argument);
-bool ncp_object_can(pTHX_ SV *value, const char *method);
+bool ncp_object_can(pTHX_ ncp_encoder *e, SV *value, const char *method);
+/* Before perl looks for anything in the class of an object: throws if that would run code, because
+ * what stands in @ISA is an object, or has magic, or the table of the class has. */
+void ncp_require_class(pTHX_ ncp_encoder *e, SV *object);
 /* Until PL_curcop is again what this returns, perl warns of nothing. Where it looks for a method it warns of
  * a class that @ISA names and nobody has loaded, and handlers of warnings are user code. */
 const COP *ncp_hush(pTHX_ COP *quiet);

@@ -214,6 +214,7 @@ ncp_node *ncp_own_unasked(pTHX_ ncp_encoder *e)
     ncp_node *node;
 
     e->runs++;
+    e->class_known = NULL;
     e->call->has_asked = e->call->has_asked || e->plan;
     if (!e->owned)
         own_call(aTHX_ e);
@@ -240,10 +241,11 @@ void ncp_own(pTHX_ ncp_encoder *e)
 
 /* Code that made a call on this handle has overwritten the request, and may have closed
  * the handle: nothing may be written any more. Before there is a request it may call. */
-void ncp_user_code_ran(pTHX_ const ncp_encoder *e)
+void ncp_user_code_ran(pTHX_ ncp_encoder *e)
 {
     const ncp_handle *handle = e->call->handle;
 
+    e->class_known = NULL;
     if (!e->plan && !handle->client)
         croak("Nearcall: the handle was closed by an argument's own code");
     if (e->plan && (!handle->client || handle->requests != e->call->requests))

@@ -214,7 +214,7 @@ static void encode_time_object(pTHX_ ncp_encoder *e, const ncp_type *type, SV *o
 
     if (!number_of(aTHX_ ncp_call_object(aTHX_ e, object, "epoch", NULL), &seconds))
         ncp_refuse(aTHX_ e, type, object);
-    if (ncp_object_can(aTHX_ object, "nanosecond")) {
+    if (ncp_object_can(aTHX_ e, object, "nanosecond")) {
         if (!number_of(aTHX_ ncp_call_object(aTHX_ e, object, "nanosecond", NULL), &nanoseconds))
             ncp_refuse(aTHX_ e, type, object);
         seconds = floor(seconds);
@@ -236,7 +236,7 @@ static void encode_time_value(pTHX_ ncp_encoder *e, const ncp_type *type, SV *va
 
 void ncp_encode_time(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    if (ncp_object_can(aTHX_ value, "epoch"))
+    if (ncp_object_can(aTHX_ e, value, "epoch"))
         encode_time_object(aTHX_ e, type, value);
     else
         encode_time_value(aTHX_ e, type, ncp_unwrap(aTHX_ e, value));

@@ -120,6 +120,7 @@ static SV *attribute(pTHX_ ncp_encoder *e, const ncp_node *node, SV *object)
 {
     const ncp_field *field = &node->structure->fields[node->index];
 
+    ncp_require_class(aTHX_ e, object);
     if (has_attribute(aTHX_ object, field->name))
         return ncp_call_object(aTHX_ e, object, SvPVX(field->name), NULL);
     if (field->type->kind != NCP_OPTIONAL)

@@ -193,7 +193,51 @@ const COP *ncp_hush(pTHX_ COP *quiet)
     return former;
 }
 
-bool ncp_object_can(pTHX_ SV *value, const char *method)
+/* Looks at @ISA itself, as perl would not: it asks an object there for its text. */
+static bool is_named_plainly(pTHX_ SV *name)
+{
+    return SvPOK(name) && !SvROK(name) && !SvGMAGICAL(name);
+}
+
+static bool inherits_by_names(pTHX_ HV *stash, U32 depth)
+{
+    SV **isa;
+    AV *names;
+    SSize_t i;
+
+    if (depth == NCP_RECURSION_MAX || (SvGMAGICAL(stash) && SvSMAGICAL(stash)))
+        return false;
+    isa = hv_fetchs(stash, "ISA", 0);
+    names = isa && isGV_with_GP(*isa) ? GvAV((GV *)*isa) : NULL;
+    for (i = 0; names && i <= AvFILLp(names); i++) {
+        SV *name = AvARRAY(names)[i];
+        HV *parent;
+
+        if (!name || (!SvOK(name) && !SvGMAGICAL(name)))
+            continue;
+        if (!is_named_plainly(aTHX_ name))
+            return false;
+        parent = gv_stashsv(name, 0);
+        if (parent && !inherits_by_names(aTHX_ parent, depth + 1))
+            return false;
+    }
+    return true;
+}
+
+/* Most objects are of the class of the one before them. */
+void ncp_require_class(pTHX_ ncp_encoder *e, SV *object)
+{
+    HV *stash = SvSTASH(SvRV(object));
+
+    if (LIKELY(e->class_known == stash))
+        return;
+    if (UNLIKELY(!inherits_by_names(aTHX_ stash, 0)))
+        ncp_refuse_because(aTHX_ e, "what its class inherits from is not the name of a class, but has code of "
+                           "its own: put names into @ISA");
+    e->class_known = stash;
+}
+
+bool ncp_object_can(pTHX_ ncp_encoder *e, SV *value, const char *method)
 {
     COP quiet;
     const COP *former;
@@ -201,6 +245,7 @@ bool ncp_object_can(pTHX_ SV *value, const char *method)
 
     if (!sv_isobject(value))
         return false;
+    ncp_require_class(aTHX_ e, value);
     former = ncp_hush(aTHX_ &quiet);
     found = gv_fetchmethod_autoload(SvSTASH(SvRV(value)), method, FALSE);
     PL_curcop = (COP *)former;
@@ -210,7 +255,7 @@ bool ncp_object_can(pTHX_ SV *value, const char *method)
 /* What is no reference is written before the temporaries of any element are freed. */
 SV *ncp_as_data(pTHX_ ncp_encoder *e, SV *value)
 {
-    if (LIKELY(!SvROK(value)) || !ncp_object_can(aTHX_ value, "TO_JSON"))
+    if (LIKELY(!SvROK(value)) || !ncp_object_can(aTHX_ e, value, "TO_JSON"))
         return value;
     value = ncp_call_object(aTHX_ e, value, "TO_JSON", NULL);
     if (SvROK(value))
@@ -253,10 +298,14 @@ bool ncp_cannot_be(pTHX_ ncp_encoder *e, SV *object, int conversion)
 {
     HV *stash = SvSTASH(SvRV(object));
     COP quiet;
-    const COP *former = ncp_hush(aTHX_ &quiet);
-    SV *fallback = fallback_of(aTHX_ stash);
-    bool has_code = fallback && ncp_has_code(fallback), cannot;
+    const COP *former;
+    SV *fallback;
+    bool has_code, cannot;
 
+    ncp_require_class(aTHX_ e, object);
+    former = ncp_hush(aTHX_ &quiet);
+    fallback = fallback_of(aTHX_ stash);
+    has_code = fallback && ncp_has_code(fallback);
     if (UNLIKELY(has_code)) {
         keep(aTHX_ (SV *)stash);
         ncp_own(aTHX_ e);

@@ -54,7 +54,7 @@ void ncp_encode_file(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 
     if (io)
         fd = descriptor_of_io(aTHX_ e, io);
-    else if (ncp_object_can(aTHX_ value, "fileno"))
+    else if (ncp_object_can(aTHX_ e, value, "fileno"))
         fd = descriptor_of_object(aTHX_ e, value);
     else
         ncp_refuse(aTHX_ e, type, value);

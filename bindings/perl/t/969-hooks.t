@@ -15,6 +15,7 @@ use Encode ();
 use Hash::Util ();
 use Hash::Util::FieldHash qw(fieldhash);
 use Scalar::Util qw(reftype);
+use mro ();
 
 use Nearcall;
 
@@ -35,6 +36,11 @@ sub outcome(&) {
 }
 
 my $refused = 'INVALID_ARGUMENT not executed';
+{
+    package Hostile::Plain;
+    our @ISA = ('Hostile::Plain::Parent');
+    sub Hostile::Plain::Parent::TO_JSON { return 'data' }
+}
 
 # Classes that inherit from one that nobody has loaded: perl warns of that where it looks for a method.
 my $orphans = 0;
@@ -66,6 +72,34 @@ subtest 'handlers of warnings, where a method is looked up' => sub {
         is( $sends->( { name => orphan(), tags => ['x'] }, 'greet' ), $refused, "$what: a struct" );
         is( $sends->( orphan( { name => 'Ada', tags => ['x'] } ), 'greet' ), $refused, "$what: an object" );
     }
+};
+
+# Perl asks them for their text where it searches the class as C3 does, for any method.
+subtest 'objects and tied variables in @ISA' => sub {
+    my $does = sub { };
+    no strict 'refs';
+    no warnings;
+    local $SIG{__WARN__} = sub { };
+    @Named::By::Object::ISA = ( text( sub { $does->(); 'Never::Loaded' } ) );
+    @Named::By::Tie::ISA    = ('Never::Loaded');
+    Hostile::tied_value( $Named::By::Tie::ISA[0], sub { $does->(); 'Never::Loaded' } );
+    @Named::By::Parent::ISA = ('Named::By::Object');
+    for my $class ( map {"Named::By::$_"} qw(Object Tie Parent) ) {
+        mro::set_mro( $class, 'c3' );
+        *{"${class}::TO_JSON"} = sub {'data'};
+        *{"${class}::age"} = sub {7};
+        my %sends = (
+            'a list'    => sub { my $list = [ bless( [], $class ), map {"text $_"} 1 .. 2000 ]; $does = sub { undef @$list; litter() }; $go->identity($list) },
+            'a map'     => sub { my $map = { map { $_ => bless [], $class } 1 .. 50 }; $does = sub { undef %$map; litter() }; $go->by_number($map) },
+            'a struct'  => sub { my $person = { name => bless( [], $class ), tags => ['x'] }; $does = sub { undef %$person; litter() }; $go->greet($person) },
+            'an object' => sub { my $person = bless { name => 'Ada', tags => ['x'] }, $class; $does = sub { undef %$person; litter() }; $go->greet($person) },
+            'truth'     => sub { $does = sub { $go->close; litter() }; $go->kinds( bless( [], $class ), 0, 0, 0, 0, 0, 0, '', '' ) },
+        );
+        for my $what ( sort keys %sends ) {
+            is( outcome { $sends{$what}->(); 'sent' }, $refused, "$what, $class" );
+        }
+    }
+    is( outcome { $does = sub { }; ref $go->identity( [ bless {}, 'Hostile::Plain' ] ) }, 'ARRAY', 'names are what classes have there' );
 };
 
 subtest 'handlers of warnings, where a key only claims to hold characters' => sub {
