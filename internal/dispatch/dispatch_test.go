@@ -334,7 +334,7 @@ func TestFramesKeepNothing(t *testing.T) {
 		func(_ context.Context, a string, b *string) (bool, error) { return b == nil, nil },
 		dispatch.Func2(func(_ context.Context, a string, b *string) (bool, error) { return b == nil, nil }),
 		func(a string, more ...string) bool { return len(more) == 0 },
-		func(a string, b, c, d, e, f, g, h, i *string) (bool, error) { return b == nil, nil }, // more than registers hold
+		func(a string, b, c, d, e, f, g, h, i *string) (bool, error) { return b == nil, nil },            // more than registers hold
 		func(a string, b *string) (string, string, string, string, bool) { return a, a, a, a, b == nil }, // by package reflect
 	} {
 		f := make1(t, fn, dispatch.Options{})

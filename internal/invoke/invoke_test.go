@@ -90,8 +90,12 @@ func functionsOfMany() []any {
 		func(f func() int, c chan int) (int, chan int) { return 1, c },
 		(&account{sum: five}).add, strings.ToUpper, strings.Cut,
 		func(a, b, c, d, e, f, g, h, i, j int) int { return a + 2*b + 10*j },
-		func(a, b mixed, c packed, d string, e int8) (int8, string, float64) { return e, a.E + b.E + d, a.C + b.C },
-		func(a, b, c, d, e string, f packed, g float32, h, i, j []int) (float32, error) { return g, errors.New(e + a) },
+		func(a, b mixed, c packed, d string, e int8) (int8, string, float64) {
+			return e, a.E + b.E + d, a.C + b.C
+		},
+		func(a, b, c, d, e string, f packed, g float32, h, i, j []int) (float32, error) {
+			return g, errors.New(e + a)
+		},
 		// These do not fit.
 		func(a, b, c, d, e string, f packed, g float32, h, i, j []int) (packed, []int, string) { return f, j, e },
 		func(a, b, c, d string) (string, string, string, string) { return d, c, b, a },

@@ -112,6 +112,7 @@ static void begin_again(core_call *call)
 /* An exception that is set afterwards is not the call's own. */
 static void finish(core_call *call, int r, const nearcall_reply *reply)
 {
+    const core_bounds bounds = core_bounds_from_now(call->started_ms, call->timeout_ms, call->channel);
     int refused = core_is_refused(call->channel, r);
     core_ending ending;
 
@@ -119,7 +120,8 @@ static void finish(core_call *call, int r, const nearcall_reply *reply)
         end(call, NULL, core_exception_take());
         return;
     }
-    ending = core_ending_of(call->client->state, call->channel->handle, call->client->view, r, call->attempt.plan, reply);
+    ending = core_ending_of(call->client->state, call->channel->handle, call->client->view, r, call->attempt.plan,
+                            reply, &bounds);
     if (!is_pending(call) || !refused) {
         end(call, ending.result, ending.error);
     } else {

@@ -462,9 +462,23 @@ int core_encode_raw(core_encoder *e, const core_field *param, PyObject *value);
  * Refusal, which is a TypeError, or what its own code raises. */
 int core_bytes_of(core_state *state, PyObject *value, Py_buffer *ret_view);
 
+/* By when a reply is to be decoded. */
+typedef struct core_bounds {
+    int64_t started_ms;
+    int64_t timeout_ms;    /* of the whole call since then; 0 or less: no limit */
+    core_channel *channel; /* that the reply came on, if handlers of signals may run meanwhile; else NULL */
+} core_bounds;
+
+/* The same of a reply that is fetched. One that came in time and is fetched later is decoded without a limit. */
+core_bounds core_bounds_from_now(int64_t started_ms, int64_t timeout_ms, core_channel *channel);
+
 /* handle is the one that handed the reply out. view may be NULL. */
 PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_view *view,
-                            const core_plan *plan, const nearcall_reply *reply);
+                            const core_plan *plan, const nearcall_reply *reply,
+                            const core_bounds *bounds);
+
+/* Giving a reference back takes some 20 ns where nothing is in the processor's caches. */
+#define CORE_REFERENCES_GIVEN_BACK_PER_MS 50000
 
 /* How a call ended, apart from what a signal's handler raised while that was put into
  * Python's words: that is not of the call. */
@@ -476,7 +490,8 @@ typedef struct core_ending {
 
 /* r and reply are what the library said; plan is NULL for what has no result. */
 core_ending core_ending_of(core_state *state, nearcall_client *handle, const core_view *view, int r,
-                           const core_plan *plan, const nearcall_reply *reply);
+                           const core_plan *plan, const nearcall_reply *reply,
+                           const core_bounds *bounds);
 
 /* Any MessagePack, without a schema. */
 PyObject *core_decode_any(core_state *state, const uint8_t *data, size_t bytes);

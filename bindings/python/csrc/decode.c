@@ -6,12 +6,20 @@
 /* Texts up to this are copied on the stack. */
 #define SMALL_TEXT_BYTES 512
 
+/* Values take a byte of a reply each, and some hundred nanoseconds: millions of them last for seconds. */
+#define VALUES_BETWEEN_LOOKS 16384
+
 typedef struct decoder {
     core_state *state;
-    nearcall_client *handle; /* whose reply it is; NULL: no files came with it */
+    nearcall_client *handle;   /* whose reply it is; NULL: no files came with it */
     int gives_buffers;
     nearcall_reader reader;
-    nearcall_reader before; /* where the value begins whose head was read last */
+    nearcall_reader before;    /* where the value begins whose head was read last */
+    const core_bounds *bounds; /* NULL: it is small */
+    size_t values;             /* since the last look */
+    Py_ssize_t made;           /* references that are to be given back if it fails */
+    int is_late;
+    int handler_raised;
 } decoder;
 
 /* Makes the object of a value whose head was read already. */
@@ -19,6 +27,41 @@ typedef PyObject *(*decode_function)(decoder *d, const core_node *node,
                                      const nearcall_value *head);
 
 static PyObject *decode_head(decoder *d, const core_node *node, const nearcall_value *head);
+
+/* Whether the call's time is over, or will be once all that was made has been given back. */
+static int is_late(const decoder *d)
+{
+    const core_bounds *bounds = d->bounds;
+    int64_t passed_ms = core_monotonic_ms() - bounds->started_ms;
+
+    return bounds->timeout_ms > 0
+           && passed_ms + d->made / CORE_REFERENCES_GIVEN_BACK_PER_MS >= bounds->timeout_ms;
+}
+
+/* Handlers of signals run here: they find nothing that is not whole, and neither the handle nor the reply goes away. */
+static int look(decoder *d)
+{
+    d->made += (Py_ssize_t)d->values;
+    d->values = 0;
+    if (d->bounds == NULL)
+        return 0;
+    if (is_late(d)) {
+        d->is_late = 1;
+        core_raise_format(d->state, NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+                          "the deadline passed while the result was decoded; ask for less in one call, or give it a "
+                          "longer timeout");
+        return -1;
+    }
+    if (d->bounds->channel == NULL || core_run_handlers(d->bounds->channel) == 0)
+        return 0;
+    d->handler_raised = 1;
+    return -1;
+}
+
+static inline int count_value(decoder *d)
+{
+    return ++d->values < VALUES_BETWEEN_LOOKS ? 0 : look(d);
+}
 
 static PyObject *unexpected(const core_node *node, const nearcall_value *head)
 {
@@ -226,6 +269,8 @@ static PyObject *decode_buffer(decoder *d, const core_node *node, const nearcall
 
     if (head->type != NEARCALL_NIL && head->type != NEARCALL_ARRAY && head->type != NEARCALL_PACKED)
         return unexpected(node, head);
+    if (head->type == NEARCALL_ARRAY && check_claim(d, head->count) < 0)
+        return NULL;
     memory = PyByteArray_FromStringAndSize(NULL, count * element->bytes);
     if (memory == NULL)
         return NULL;
@@ -338,7 +383,7 @@ static int decode_field(decoder *d, const core_struct *structure, Py_ssize_t exp
     field = find_field(structure, expected, &key);
     if (field == NULL) {
         if (nearcall_skip(&d->reader) == NEARCALL_OK)
-            return 0;
+            return count_value(d);
         PyErr_SetString(PyExc_ValueError, "an unknown field is cut off or nested too deeply");
         return -1;
     }
@@ -410,6 +455,8 @@ static PyObject *decode_head(decoder *d, const core_node *node, const nearcall_v
     };
     PyObject *value;
 
+    if (count_value(d) < 0)
+        return NULL;
     if (node->kind < CORE_ANY)
         return functions[node->kind](d, node, head);
     if (Py_EnterRecursiveCall(" in a reply"))
@@ -463,10 +510,24 @@ static PyObject *decode_results(decoder *d, const core_plan *plan)
     return show(results, hidden);
 }
 
-PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_view *view,
-                            const core_plan *plan, const nearcall_reply *reply)
+/* Puts what making objects has raised into the words of a call's end. What ends the program is no fault of the
+ * reply's, as KeyboardInterrupt from a signal's handler, nor is anything else that a handler has raised. */
+static void tell_failure(const decoder *d)
 {
-    decoder d = {.state = state, .handle = handle, .gives_buffers = view != NULL && view->gives_buffers,
+    if (d->is_late || d->handler_raised || !PyErr_ExceptionMatches(PyExc_Exception))
+        return;
+    core_raise_from_current(d->state,
+                            PyErr_ExceptionMatches(PyExc_MemoryError)
+                                ? NEARCALL_E_RESOURCE_EXHAUSTED : NEARCALL_E_INTERNAL,
+                            NEARCALL_OUTCOME_EXECUTED_RESULT_LOST, "the reply cannot be taken over into Python");
+}
+
+PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const core_view *view,
+                            const core_plan *plan, const nearcall_reply *reply,
+                            const core_bounds *bounds)
+{
+    decoder d = {.state = state, .handle = handle, .bounds = bounds,
+                 .gives_buffers = view != NULL && view->gives_buffers,
                  .reader = {.next = reply->data, .end = reply->data + reply->bytes}};
     uint64_t generation = state->fork_generation;
     PyObject *result;
@@ -478,20 +539,16 @@ PyObject *core_decode_reply(core_state *state, nearcall_client *handle, const co
         Py_CLEAR(result);
         PyErr_SetString(PyExc_ValueError, "bytes follow the result");
     }
-    /* A finalizer has forked, and this is the child. */
-    if ((result != NULL || PyErr_ExceptionMatches(PyExc_Exception)) && state->fork_generation != generation) {
+    /* A finalizer or a handler has forked, and this is the child. */
+    if ((result != NULL || (!d.handler_raised && PyErr_ExceptionMatches(PyExc_Exception)))
+        && state->fork_generation != generation) {
         Py_CLEAR(result);
         PyErr_Clear();
         (void)core_is_child(state, generation);
         return NULL;
     }
-    /* What ends the program is no fault of the reply's, as KeyboardInterrupt from a signal's handler. */
-    if (result == NULL && PyErr_ExceptionMatches(PyExc_Exception))
-        core_raise_from_current(state,
-                                PyErr_ExceptionMatches(PyExc_MemoryError)
-                                    ? NEARCALL_E_RESOURCE_EXHAUSTED : NEARCALL_E_INTERNAL,
-                                NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
-                                "the reply cannot be taken over into Python");
+    if (result == NULL)
+        tell_failure(&d);
     return result;
 }
 

@@ -4,15 +4,12 @@
 
 #include "limits_gen.h"
 
-/* Giving a reference back takes some 20 ns where nothing is in the processor's caches. */
-#define REFERENCES_GIVEN_BACK_PER_MS 50000
-
 static int is_late(core_encoder *e, int64_t now_ms)
 {
     if (e->started_ms == 0)
         e->started_ms = core_monotonic_ms();
     return e->timeout_ms > 0
-           && now_ms - e->started_ms + e->copied / REFERENCES_GIVEN_BACK_PER_MS >= e->timeout_ms;
+           && now_ms - e->started_ms + e->copied / CORE_REFERENCES_GIVEN_BACK_PER_MS >= e->timeout_ms;
 }
 
 int core_encoder_is_late(core_encoder *e)

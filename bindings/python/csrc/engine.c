@@ -19,7 +19,7 @@ typedef struct core_engine {
     core_pool *pool;   /* its first channel is the one that connects; others encode */
     int64_t timeout_ms;
     PyObject *entries; /* name to capsule of core_entry: functions that were found */
-    PyObject *plans;   /* id to capsule of core_plan: calls in flight */
+    PyObject *plans;   /* id to capsule of core_sent: calls in flight */
     PyObject *finished; /* what became of calls, until the loop has taken it out */
     PyObject *weak;    /* references to it, of Python's own */
 } core_engine;
@@ -190,22 +190,34 @@ static PyObject *engine_found(PyObject *self, PyObject *name)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* Of a call in flight: its plan and, as the capsule's context, the options it was begun with. */
-static void drop_plan(PyObject *capsule)
+/* Of a call in flight. */
+typedef struct core_sent {
+    core_plan *plan;    /* both kept */
+    core_view *view;    /* that it was begun with; NULL: none */
+    int64_t started_ms; /* when it was sent */
+    int64_t timeout_ms; /* since then */
+} core_sent;
+
+static void drop_sent(PyObject *capsule)
 {
-    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
-    core_plan_drop(PyCapsule_GetPointer(capsule, NULL));
+    core_sent *sent = PyCapsule_GetPointer(capsule, NULL);
+
+    core_plan_drop(sent->plan);
+    Py_XDECREF((PyObject *)sent->view);
+    PyMem_Free(sent);
 }
 
-static PyObject *keep_plan(core_plan *plan, core_view *view)
+/* New reference. */
+static PyObject *keep_sent(core_plan *plan, core_view *view, int64_t timeout_ms)
 {
-    PyObject *capsule = PyCapsule_New(plan, NULL, drop_plan);
+    core_sent *sent = PyMem_Malloc(sizeof(*sent));
+    PyObject *capsule = sent == NULL ? PyErr_NoMemory() : PyCapsule_New(sent, NULL, drop_sent);
 
-    if (capsule == NULL)
+    if (capsule == NULL) {
+        PyMem_Free(sent);
         return NULL;
-    core_plan_keep(plan);
-    if (view != NULL)
-        (void)PyCapsule_SetContext(capsule, Py_NewRef((PyObject *)view));
+    }
+    *sent = (core_sent){core_plan_keep(plan), (core_view *)Py_XNewRef((PyObject *)view), core_monotonic_ms(), timeout_ms};
     return capsule;
 }
 
@@ -223,7 +235,7 @@ static PyObject *send(core_engine *engine, nearcall_client *handle, core_plan *p
         core_raise(engine->state, handle, r);
         return NULL;
     }
-    capsule = keep_plan(plan, view);
+    capsule = keep_sent(plan, view, timeout_ms);
     if (capsule != NULL) {
         number = PyLong_FromUnsignedLongLong(id);
         if (number != NULL && PyDict_SetItem(engine->plans, number, capsule) < 0)
@@ -348,13 +360,25 @@ static void forget(core_engine *engine, PyObject *number)
         PyErr_Clear();
 }
 
+/* What became of a call. find() has nothing that was sent: the library has taken its result in. */
+static core_ending ending_of(core_engine *engine, nearcall_client *handle, int r, const core_sent *sent,
+                             const nearcall_reply *reply)
+{
+    core_bounds bounds = {0, 0, NULL};
+
+    if (sent != NULL)
+        bounds = core_bounds_from_now(sent->started_ms, sent->timeout_ms, NULL);
+    if (core_view_take_metadata(sent == NULL ? NULL : sent->view, handle) < 0)
+        return (core_ending){.error = core_exception_take()};
+    return sent == NULL ? core_ending_of(engine->state, handle, NULL, r, NULL, reply, &bounds)
+                        : core_ending_of(engine->state, handle, sent->view, r, sent->plan, reply, &bounds);
+}
+
 /* (id, error or None, result) of a call that has finished. */
 static PyObject *fetch(core_engine *engine, nearcall_client *handle, nearcall_call_id id,
                        PyObject **others)
 {
     PyObject *number = PyLong_FromUnsignedLongLong(id), *capsule, *item;
-    core_plan *plan = NULL; /* find() has none: the library has taken its result in */
-    const core_view *view = NULL;
     nearcall_reply reply;
     core_ending ending;
     int r;
@@ -362,15 +386,8 @@ static PyObject *fetch(core_engine *engine, nearcall_client *handle, nearcall_ca
     if (number == NULL)
         return NULL;
     capsule = Py_XNewRef(PyDict_GetItemWithError(engine->plans, number));
-    if (capsule != NULL)
-        plan = PyCapsule_GetPointer(capsule, NULL);
     r = nearcall_poll(handle, id, &reply);
-    if (capsule != NULL)
-        view = PyCapsule_GetContext(capsule);
-    if (core_view_take_metadata(view, handle) == 0)
-        ending = core_ending_of(engine->state, handle, view, r, plan, &reply);
-    else
-        ending = (core_ending){.error = core_exception_take()};
+    ending = ending_of(engine, handle, r, capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, NULL), &reply);
     if (capsule != NULL)
         forget(engine, number);
     Py_XDECREF(capsule);

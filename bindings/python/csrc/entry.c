@@ -193,18 +193,19 @@ PyObject *core_entry_call(core_client *client, core_entry *entry, const core_arg
     nearcall_reply reply;
     core_attempt attempt = {.reply = &reply, .attempts_left = core_client_attempts(client)};
     PyObject *result = NULL;
-    core_channel *channel;
-    int64_t timeout_ms;
+    core_bounds bounds;
 
-    if (core_timeout_ms(client->state, arguments->timeout, client->timeout_ms, &timeout_ms) < 0)
+    if (core_timeout_ms(client->state, arguments->timeout, client->timeout_ms, &bounds.timeout_ms) < 0)
         return NULL;
-    channel = core_channel_take(client->pool, 0);
-    if (channel == NULL)
+    bounds.channel = core_channel_take(client->pool, 0);
+    if (bounds.channel == NULL)
         return NULL;
-    if (core_entry_attempt(client, entry, channel, arguments, timeout_ms, &attempt) == 0) {
-        result = core_decode_reply(client->state, channel->handle, client->view, attempt.plan, &reply);
+    bounds.started_ms = core_coarse_ms();
+    if (core_entry_attempt(client, entry, bounds.channel, arguments, bounds.timeout_ms, &attempt) == 0) {
+        result = core_decode_reply(client->state, bounds.channel->handle, client->view, attempt.plan,
+                                   &reply, &bounds);
         core_plan_drop(attempt.plan);
     }
-    core_channel_release(client->pool, channel);
+    core_channel_release(client->pool, bounds.channel);
     return result;
 }
