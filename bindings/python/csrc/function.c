@@ -7,43 +7,63 @@ typedef struct core_function {
     core_entry *entry;
 } core_function;
 
-/* tp_call gives a tuple and a dict; the rest of this file wants an array with
- * the names beside it. Returns the array, in `room` when it is large enough. What was
- * given by name is held: the dict may be the program's own, and code of a value may empty it. */
-static PyObject **flatten(PyObject *args, PyObject *kwargs, PyObject **room, Py_ssize_t room_count,
-                          PyObject **ret_names)
+/* What was given by name is held: the dict may be the program's own, and code of a value may empty it. A collection
+ * may change it too, before it is looked at. Names are text, as Python itself sees to when it calls functions of its
+ * own. *ret_count becomes how many there are. */
+static int take_named(PyObject *kwargs, PyObject *names, PyObject **items, Py_ssize_t *ret_count)
 {
-    Py_ssize_t i, positional = PyTuple_Size(args), named = kwargs == NULL ? 0 : PyDict_Size(kwargs);
-    PyObject **items = room, *key, *value;
-    Py_ssize_t position = 0;
+    Py_ssize_t position = 0, count = PyTuple_Size(names);
+    PyObject *key, *value;
 
-    *ret_names = NULL;
-    if (positional + named > room_count)
-        items = PyMem_Calloc((size_t)(positional + named), sizeof(*items));
-    if (items == NULL || (named > 0 && (*ret_names = PyTuple_New(named)) == NULL)) {
-        PyErr_NoMemory();
-        if (items != room)
-            PyMem_Free(items);
-        return NULL;
+    for (*ret_count = 0; *ret_count < count && PyDict_Next(kwargs, &position, &key, &value); ++*ret_count) {
+        if (!PyUnicode_Check(key)) {
+            PyErr_SetString(PyExc_TypeError, "keywords must be strings");
+            return -1;
+        }
+        items[*ret_count] = Py_NewRef(value);
+        PyTuple_SetItem(names, *ret_count, Py_NewRef(key));
     }
-    for (i = 0; i < positional; i++)
-        items[i] = PyTuple_GetItem(args, i);
-    for (i = 0; i < named && PyDict_Next(kwargs, &position, &key, &value); i++) {
-        items[positional + i] = Py_NewRef(value);
-        PyTuple_SetItem(*ret_names, i, Py_NewRef(key));
-    }
-    return items;
+    if (*ret_count == count)
+        return 0;
+    PyErr_SetString(PyExc_RuntimeError, "the keywords changed while they were read");
+    return -1;
 }
 
-static void drop(PyObject **items, PyObject **room, Py_ssize_t positional, PyObject *names)
+static void drop(PyObject **items, PyObject **room, Py_ssize_t positional, PyObject *names, Py_ssize_t named)
 {
-    Py_ssize_t i, named = names == NULL ? 0 : PyTuple_Size(names);
+    Py_ssize_t i;
 
     for (i = 0; i < named; i++)
         Py_DECREF(items[positional + i]);
     Py_XDECREF(names);
     if (items != room)
         PyMem_Free(items);
+}
+
+/* tp_call gives a tuple and a dict; the rest of this file wants an array with the names beside it. Returns the array,
+ * in `room` when it is large enough. */
+static PyObject **flatten(PyObject *args, PyObject *kwargs, PyObject **room, Py_ssize_t room_count,
+                          PyObject **ret_names)
+{
+    Py_ssize_t i, positional = PyTuple_Size(args), named = kwargs == NULL ? 0 : PyDict_Size(kwargs), taken = 0;
+    PyObject **items = room;
+
+    *ret_names = NULL;
+    if (positional + named > room_count)
+        items = PyMem_Calloc((size_t)(positional + named), sizeof(*items));
+    if (items == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (i = 0; i < positional; i++)
+        items[i] = PyTuple_GetItem(args, i);
+    if (named == 0)
+        return items;
+    *ret_names = PyTuple_New(named);
+    if (*ret_names != NULL && take_named(kwargs, *ret_names, items + positional, &taken) == 0)
+        return items;
+    drop(items, room, positional, *ret_names, taken);
+    return NULL;
 }
 
 #define ARGUMENTS_WITHOUT_ALLOCATION 8
@@ -65,7 +85,7 @@ static PyObject *function_call(PyObject *self, PyObject *args, PyObject *kwargs)
         result = core_entry_call(function->client, function->entry, &arguments);
     }
     core_scratch_clear(&scratch);
-    drop(items, room, PyTuple_Size(args), names);
+    drop(items, room, PyTuple_Size(args), names, names == NULL ? 0 : PyTuple_Size(names));
     return result;
 }
 

@@ -157,3 +157,13 @@ def test_names_that_are_taken(folder: Any) -> None:
         assert list(inspect.signature(client.function("f")).parameters) == ["from__", "from_", "timeout"]
         assert client.f(from__=1, from_=2) == 1
         assert server.requests == [b"\x92\x01\x02"]
+
+
+@pytest.mark.parametrize("key", [1, None, b"m", (1,)])
+def test_keywords_are_text(client: Client, key: Any) -> None:
+    """Python itself sees to that for functions of its own only."""
+    for function in (client.function("ack"), client.ack):
+        for given in ({key: 2}, {"m": 1, key: 2}, {"timeout": 5, key: 2}):
+            with pytest.raises(TypeError, match="keywords must be strings"):
+                function(**given)
+    assert client.one() == 1
