@@ -71,6 +71,11 @@ static void close_handle(core_channel *channel)
     channel->view = NULL;
 }
 
+static int is_in_use(const core_channel *channel)
+{
+    return channel->busy || channel->is_read || channel->held > 0;
+}
+
 void core_pool_close(core_pool *pool)
 {
     Py_ssize_t i;
@@ -78,7 +83,7 @@ void core_pool_close(core_pool *pool)
     core_pool_check_process(pool);
     pool->closed = 1;
     for (i = 0; i < pool->channel_count; i++)
-        if (!pool->channels[i]->busy && !pool->channels[i]->is_read)
+        if (!is_in_use(pool->channels[i]))
             close_handle(pool->channels[i]);
 }
 
@@ -119,6 +124,8 @@ void core_pool_check_process(core_pool *pool)
             channel->busy = 0;
         if (channel->is_read && channel->reader != me)
             channel->is_read = 0;
+        if (channel->keeper != me)
+            channel->held = 0;
     }
 }
 
@@ -270,13 +277,25 @@ static void catch_up(core_pool *pool, core_channel *channel)
     for (i = 0; i < channel->abandoned_count; i++)
         nearcall_cancel(channel->handle, channel->abandoned[i]);
     channel->abandoned_count = 0;
-    if (pool->closed)
+    if (pool->closed && channel->held == 0)
         close_handle(channel);
 }
 
 void core_channel_release(core_pool *pool, core_channel *channel)
 {
     channel->busy = 0;
+    catch_up(pool, channel);
+}
+
+void core_channel_hold(core_channel *channel)
+{
+    channel->held++;
+    channel->keeper = PyThread_get_thread_ident();
+}
+
+void core_channel_let_go(core_pool *pool, core_channel *channel)
+{
+    channel->held--;
     catch_up(pool, channel);
 }
 

@@ -166,6 +166,8 @@ typedef struct core_channel {
     nearcall_client *handle;       /* NULL once closed */
     nearcall_view *view;           /* that the handle uses, which holds it */
     int busy;                      /* a thread works with the handle, perhaps without the GIL */
+    int held;                      /* times: closing waits, and all else goes on */
+    unsigned long keeper;          /* the thread that holds it */
     int is_read;                   /* replies on it are being decoded, perhaps beside a request that is put together */
     unsigned long reader;          /* the thread that decodes them */
     unsigned long holder;          /* the thread that works with it */
@@ -211,6 +213,10 @@ core_channel *core_channel_take(core_pool *pool, int pipelining);
 /* The same for one channel; fails when another call uses it at this moment. */
 int core_channel_take_this(core_pool *pool, core_channel *channel);
 void core_channel_release(core_pool *pool, core_channel *channel);
+
+/* Until it is let go closing waits: code that runs meanwhile may use the handle, and close the client. */
+void core_channel_hold(core_channel *channel);
+void core_channel_let_go(core_pool *pool, core_channel *channel);
 
 /* Until the end nobody else may use the handle, and closing it waits. */
 void core_channel_read_begin(core_channel *channel);
@@ -492,6 +498,12 @@ typedef struct core_ending {
 core_ending core_ending_of(core_state *state, nearcall_client *handle, const core_view *view, int r,
                            const core_plan *plan, const nearcall_reply *reply,
                            const core_bounds *bounds);
+
+/* A call that an engine has sent, as a capsule. New reference. The second says what became of it, while the capsule is
+ * held; NULL is for what was asked for the library's sake, which has taken the result in. */
+PyObject *core_sent_new(core_plan *plan, core_view *view, int64_t timeout_ms);
+core_ending core_sent_ending(core_state *state, nearcall_client *handle, int r, PyObject *capsule,
+                             const nearcall_reply *reply);
 
 /* Any MessagePack, without a schema. */
 PyObject *core_decode_any(core_state *state, const uint8_t *data, size_t bytes);

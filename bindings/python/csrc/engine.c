@@ -19,7 +19,7 @@ typedef struct core_engine {
     core_pool *pool;   /* its first channel is the one that connects; others encode */
     int64_t timeout_ms;
     PyObject *entries; /* name to capsule of core_entry: functions that were found */
-    PyObject *plans;   /* id to capsule of core_sent: calls in flight */
+    PyObject *plans;   /* id to what core_sent_new() made: calls in flight */
     PyObject *finished; /* what became of calls, until the loop has taken it out */
     PyObject *weak;    /* references to it, of Python's own */
 } core_engine;
@@ -67,7 +67,8 @@ static int check(core_engine *engine)
     return core_pool_check_open(engine->pool);
 }
 
-/* The handle for the length of one method, in which no code of others runs. */
+/* The handle for the length of one method. Where making objects may begin a collection, and that run code which closes
+ * the engine, hold() and let_go() are around what uses the handle. */
 static nearcall_client *enter(core_engine *engine)
 {
     if (check(engine) < 0)
@@ -78,6 +79,21 @@ static nearcall_client *enter(core_engine *engine)
         return NULL;
     }
     return engine->pool->channels[0]->handle;
+}
+
+static nearcall_client *hold(core_engine *engine)
+{
+    nearcall_client *handle = enter(engine);
+
+    if (handle != NULL)
+        core_channel_hold(engine->pool->channels[0]);
+    return handle;
+}
+
+static PyObject *let_go(core_engine *engine, PyObject *result)
+{
+    core_channel_let_go(engine->pool, engine->pool->channels[0]);
+    return result;
 }
 
 /* The result, or the failure that the library returned. */
@@ -135,12 +151,12 @@ static PyObject *engine_find(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "O!s#O", &PyList_Type, &begun, &name, &bytes, &timeout)
         || core_timeout_ms(engine->state, timeout, engine->timeout_ms, &timeout_ms) < 0
-        || (handle = enter(engine)) == NULL)
+        || (handle = hold(engine)) == NULL)
         return NULL;
     r = nearcall_find_begin(handle, name, (size_t)bytes, timeout_ms, &id);
     if (r == NEARCALL_OK)
         result = tell_begun(engine, begun, PyLong_FromUnsignedLongLong(id));
-    return leave(engine, handle, r, result);
+    return let_go(engine, leave(engine, handle, r, result));
 }
 
 /* The function as the library knows it, without asking the server: that would block
@@ -167,12 +183,10 @@ static int look_up(core_engine *engine, nearcall_client *handle, const core_entr
     return r < 0 ? -1 : 0;
 }
 
-/* Takes over what a find() that finished has learned: the library has it now. */
-static PyObject *engine_found(PyObject *self, PyObject *name)
+/* Takes over what the library has learned of a function. */
+static PyObject *take_over(core_engine *engine, nearcall_client *handle, PyObject *name)
 {
-    core_engine *engine = (core_engine *)self;
-    nearcall_client *handle = enter(engine);
-    PyObject *exact = handle == NULL ? NULL : core_exact_name(engine->state, name);
+    PyObject *exact = core_exact_name(engine->state, name);
     core_entry *entry = exact == NULL ? NULL : core_entry_lookup(engine->entries, exact);
     nearcall_function *function;
     int r = -1;
@@ -190,35 +204,12 @@ static PyObject *engine_found(PyObject *self, PyObject *name)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* Of a call in flight. */
-typedef struct core_sent {
-    core_plan *plan;    /* both kept */
-    core_view *view;    /* that it was begun with; NULL: none */
-    int64_t started_ms; /* when it was sent */
-    int64_t timeout_ms; /* since then */
-} core_sent;
-
-static void drop_sent(PyObject *capsule)
+static PyObject *engine_found(PyObject *self, PyObject *name)
 {
-    core_sent *sent = PyCapsule_GetPointer(capsule, NULL);
+    core_engine *engine = (core_engine *)self;
+    nearcall_client *handle = hold(engine);
 
-    core_plan_drop(sent->plan);
-    Py_XDECREF((PyObject *)sent->view);
-    PyMem_Free(sent);
-}
-
-/* New reference. */
-static PyObject *keep_sent(core_plan *plan, core_view *view, int64_t timeout_ms)
-{
-    core_sent *sent = PyMem_Malloc(sizeof(*sent));
-    PyObject *capsule = sent == NULL ? PyErr_NoMemory() : PyCapsule_New(sent, NULL, drop_sent);
-
-    if (capsule == NULL) {
-        PyMem_Free(sent);
-        return NULL;
-    }
-    *sent = (core_sent){core_plan_keep(plan), (core_view *)Py_XNewRef((PyObject *)view), core_monotonic_ms(), timeout_ms};
-    return capsule;
+    return handle == NULL ? NULL : let_go(engine, take_over(engine, handle, name));
 }
 
 /* Sends the request that lies on the engine's handle. */
@@ -235,7 +226,7 @@ static PyObject *send(core_engine *engine, nearcall_client *handle, core_plan *p
         core_raise(engine->state, handle, r);
         return NULL;
     }
-    capsule = keep_sent(plan, view, timeout_ms);
+    capsule = core_sent_new(plan, view, timeout_ms);
     if (capsule != NULL) {
         number = PyLong_FromUnsignedLongLong(id);
         if (number != NULL && PyDict_SetItem(engine->plans, number, capsule) < 0)
@@ -322,13 +313,13 @@ static PyObject *engine_begin(PyObject *self, PyObject *const *args, Py_ssize_t 
                                          "before the arguments");
         return NULL;
     }
-    if (enter(engine) == NULL)
+    if (hold(engine) == NULL)
         return NULL;
     if (core_arguments_set(engine->state, &arguments, args + ARGUMENTS_BEFORE, count - ARGUMENTS_BEFORE, names,
                            &scratch) == 0)
         result = begin(engine, args, &arguments);
     core_scratch_clear(&scratch);
-    return tell_begun(engine, args[0], result);
+    return let_go(engine, tell_begun(engine, args[0], result));
 }
 
 static PyObject *engine_cancel(PyObject *self, PyObject *number)
@@ -360,20 +351,6 @@ static void forget(core_engine *engine, PyObject *number)
         PyErr_Clear();
 }
 
-/* What became of a call. find() has nothing that was sent: the library has taken its result in. */
-static core_ending ending_of(core_engine *engine, nearcall_client *handle, int r, const core_sent *sent,
-                             const nearcall_reply *reply)
-{
-    core_bounds bounds = {0, 0, NULL};
-
-    if (sent != NULL)
-        bounds = core_bounds_from_now(sent->started_ms, sent->timeout_ms, NULL);
-    if (core_view_take_metadata(sent == NULL ? NULL : sent->view, handle) < 0)
-        return (core_ending){.error = core_exception_take()};
-    return sent == NULL ? core_ending_of(engine->state, handle, NULL, r, NULL, reply, &bounds)
-                        : core_ending_of(engine->state, handle, sent->view, r, sent->plan, reply, &bounds);
-}
-
 /* (id, error or None, result) of a call that has finished. */
 static PyObject *fetch(core_engine *engine, nearcall_client *handle, nearcall_call_id id,
                        PyObject **others)
@@ -387,7 +364,7 @@ static PyObject *fetch(core_engine *engine, nearcall_client *handle, nearcall_ca
         return NULL;
     capsule = Py_XNewRef(PyDict_GetItemWithError(engine->plans, number));
     r = nearcall_poll(handle, id, &reply);
-    ending = ending_of(engine, handle, r, capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, NULL), &reply);
+    ending = core_sent_ending(engine->state, handle, r, capsule, &reply);
     if (capsule != NULL)
         forget(engine, number);
     Py_XDECREF(capsule);
@@ -526,16 +503,22 @@ static PyObject *engine_transport(PyObject *self, PyObject *Py_UNUSED(unused))
     return PyUnicode_FromString(nearcall_transport(engine->pool->channels[0]->handle));
 }
 
-static PyObject *engine_description(PyObject *self, PyObject *name)
+static PyObject *description_of(core_engine *engine, PyObject *name)
 {
-    core_engine *engine = (core_engine *)self;
-    core_slot *slot = check(engine) < 0 ? NULL : slot_of(engine, name);
+    core_slot *slot = slot_of(engine, name);
 
     if (slot == NULL && !PyErr_Occurred())
         PyErr_SetObject(PyExc_LookupError, name);
     if (slot == NULL || core_slot_refresh(engine->state, slot, slot->function) < 0)
         return NULL;
     return Py_NewRef(slot->plan->description);
+}
+
+static PyObject *engine_description(PyObject *self, PyObject *name)
+{
+    core_engine *engine = (core_engine *)self;
+
+    return hold(engine) == NULL ? NULL : let_go(engine, description_of(engine, name));
 }
 
 static PyObject *engine_disconnect(PyObject *self, PyObject *Py_UNUSED(unused))

@@ -53,18 +53,28 @@ class Watch:
         self.is_on = False
         """May be true or false while the watch is being begun or ended."""
         self.is_begun = False
+        self._has_ended = False
         self.timer: Timer | None = None
         self.timer_at = math.inf
 
     def begin(self, callback: Callable[[], None]) -> None:
-        """Begins the watch. It may be called again."""
-        if not self.is_begun:
-            self.is_on = True
+        """Begins the watch, unless it has ended. It may be called again. Code that runs meanwhile, such as a finalizer,
+        may end it: then the descriptor is not this engine's any more."""
+        if self.is_begun or self._has_ended:
+            return
+        self.is_on = True
+        try:
             self._runtime.watch(self._descriptor, callback)
-            self.is_begun = True
+        except OSError:
+            if not self._has_ended:
+                raise
+        if self._has_ended:
+            self._runtime.unwatch(self._descriptor)
+        self.is_begun = True
 
     def end(self) -> None:
-        """Ends the watch. It may be called again."""
+        """Ends the watch for good. It may be called again."""
+        self._has_ended = True
         if self.is_on and self._may_touch_loop():
             self._runtime.unwatch(self._descriptor)
             self.expect_nothing()

@@ -338,7 +338,7 @@ class LoopEngine:
     def _close(self) -> None:
         self.closed = True
         self._leave(closed)
-        self._places.first.close()
+        self._places.close()
 
     def _leave(self, why: Why) -> None:
         """Ends all calls on the loop that watches. May be asked again."""

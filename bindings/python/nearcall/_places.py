@@ -20,7 +20,15 @@ from typing import Any
 from nearcall import _core
 from nearcall._codes import Code, Outcome
 from nearcall._crowd import Crowd
-from nearcall._errors import DeadlineExceeded, NearcallError, PermissionDenied, ResourceExhausted, Unavailable
+from nearcall._errors import (
+    Cancelled,
+    DeadlineExceeded,
+    FailedPrecondition,
+    NearcallError,
+    PermissionDenied,
+    ResourceExhausted,
+    Unavailable,
+)
 from nearcall._lane import Lane, Why, closed, fail
 from nearcall._runtime import TIMER_SECONDS_MAX, Future, Runtime, Timer, call_weakly, carried
 
@@ -57,6 +65,7 @@ class Places:
         self.first = make_engine()
         self.lanes: list[Lane] = []
         self._opening: set[Lane] = set()
+        self._is_closed = False
         self._is_pausing = False
         self._is_swept = False
         self._is_connecting = False
@@ -72,6 +81,11 @@ class Places:
     def bind(self, runtime: Runtime) -> None:
         """Goes on with a loop, once the former one was left."""
         self._runtime = runtime
+
+    def close(self) -> None:
+        """Closes all connections for good, once the loop was left. May be asked again."""
+        self._is_closed = True
+        self.first.close()
 
     def leave(self, why: Why) -> None:
         """Ends all calls on the loop. The first connection remains, for the next one. May be asked again."""
@@ -126,7 +140,7 @@ class Places:
         assert self._runtime is not None
         place.turn = self._runtime.future()
         (self._returned if goes_first else self._queue).append(place)
-        _core.carry_out(self._pass_on)
+        _core.carry_out(self._give_free)  # fails if the client was closed: nobody would tell this one any more
         lane: Lane | None = await wait(place.turn, deadline, self._runtime)
         if lane is None:
             raise late(self._held_up_by())
@@ -151,6 +165,8 @@ class Places:
         called again."""
         if place.turn is not None and place.lane is None:
             self._ended += 1
+        if place.turn is not None and place.turn.done() and not place.turn.cancelled():
+            place.turn.exception()  # looked at, so that the loop does not report it
         self._release(place)
         place.turn = None
         self._forget_ended()
@@ -183,6 +199,13 @@ class Places:
 
     def _pass_on(self) -> None:
         """Gives those who wait longest the places that are free now. May be asked again."""
+        try:
+            self._give_free()
+        except (FailedPrecondition, Cancelled):
+            if not self._is_closed:  # by code that ran within, as a finalizer: all who waited have been told
+                raise
+
+    def _give_free(self) -> None:
         while (line := self._line()) and self._is_alive():
             place = line[0]
             turn = place.turn
@@ -202,7 +225,7 @@ class Places:
                     continue  # it goes where it has to wait, as none can be opened
                 place.lane = lane
                 lane.places += 1
-            turn.set_result(place.lane)
+            settle(turn, place.lane)
 
     def _free_lane(self) -> Lane | None:
         """One whose server takes a call at once, and that sends it at once, or soonest where no further one can be had.
@@ -237,6 +260,8 @@ class Places:
             self._begin_with(Lane(self.first, self._runtime, _weakly(self, Places._pass_on)))
         if self._is_connecting:
             return None
+        if not self.lanes:
+            raise closed(Outcome.NOT_EXECUTED)  # by code that ran within
         self._is_connecting = True
         return self.lanes[0]
 
@@ -251,6 +276,8 @@ class Places:
     def _add(self, lane: Lane) -> None:
         if lane not in self.lanes:
             self.lanes.append(lane)
+        if self._is_closed:  # after the lane was made, by code that ran then
+            lane.leave(closed)
         lane.begin()
 
     def _remove(self, lane: Lane) -> None:

@@ -6,6 +6,7 @@ this runs them all against the address it is given, for valgrind.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import datetime
@@ -391,6 +392,38 @@ def collections_during_decoding(client: Client) -> None:
     assert set(seen) == {3}
 
 
+def collector_that_closes_an_async_client(client: Client) -> None:
+    """A finalizer closes it wherever an object is made, also while descriptions are read."""
+    former = gc.get_threshold()
+    left = 0
+
+    def close_in_turn(*_: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            go.close()
+
+    async def ask() -> None:
+        with contextlib.suppress(nearcall.FailedPrecondition, nearcall.Cancelled):
+            await go.function("greet")
+
+    loop = asyncio.new_event_loop()
+    gc.collect()
+    gc.callbacks.append(close_in_turn)
+    for turn in itertools.count(1, 2):
+        go = nearcall.AsyncClient(client.address, timeout=60)
+        left = 2 * turn  # each collection begins and ends
+        gc.set_threshold(1, 1000, 1000)
+        loop.run_until_complete(ask())
+        gc.set_threshold(*former)
+        if not go.closed:
+            break
+    gc.callbacks.remove(close_in_turn)
+    go.close()
+    loop.close()
+    assert turn > 50
+
+
 def values_of_a_call_that_is_dropped(client: Client) -> None:
     calls: list[Any] = []
     calls.append(client.begin("identity", [Acting(calls.clear), "x" * 100]))
@@ -508,7 +541,8 @@ ATTACKS: list[Attack] = [
     time_of_arguments_counts, arguments_that_call_the_same_client, arguments_that_close_the_client, buffer_that_changes,
     errors_that_are_raised, texts_of_errors_that_act, times_that_lie, numbers_that_lie, iterables_that_act,
     handlers_that_change_what_is_sent, handlers_that_close_the_client, dicts_that_were_larger, names_that_lie,
-    mapping_without_end, collections_during_decoding, values_of_a_call_that_is_dropped, keywords_that_are_dropped,
+    mapping_without_end, collections_during_decoding, collector_that_closes_an_async_client,
+    values_of_a_call_that_is_dropped, keywords_that_are_dropped,
 ]  # fmt: skip
 
 

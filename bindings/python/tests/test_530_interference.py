@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import signal
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -279,3 +280,45 @@ def test_timeouts_are_numbers_of_any_kind(address: str) -> None:
                     await go.one(timeout=timeout)
 
     asyncio.run(main())
+
+
+def test_collector_closes_the_client(address: str, loop: asyncio.AbstractEventLoop) -> None:
+    """A finalizer may, wherever an object is made. Calls end as of a closed client; the loop has nothing to tell."""
+    told: list[Any] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+    left = -1
+    go: AsyncClient
+
+    def close_in_turn(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            go.close()
+
+    async def main() -> bool:
+        calls = [go.identity([[1], {"a": [2]}]), go.fail(5, "gone"), go.function("divmod"), go.ack(1, 2)]
+        ends = await bounded(asyncio.gather(*calls, return_exceptions=True))
+        kinds = (list, nearcall.NotFound, nearcall.AsyncFunction, int)
+        for end, kind in zip(ends, kinds, strict=True):
+            assert isinstance(end, (kind, nearcall.FailedPrecondition, nearcall.Cancelled)), end
+        return go.closed
+
+    former = gc.get_threshold()
+    gc.collect()
+    gc.callbacks.append(close_in_turn)
+    try:
+        for turn in itertools.count(1, 3):
+            go = AsyncClient(address, timeout=PATIENCE_SECONDS)
+            left = turn
+            gc.set_threshold(1)
+            was_closed = loop.run_until_complete(main())
+            gc.set_threshold(*former)
+            left = -1
+            go.close()
+            if not was_closed:
+                break
+    finally:
+        gc.callbacks.remove(close_in_turn)
+        gc.set_threshold(*former)
+    assert not told
+    assert turn > 100
