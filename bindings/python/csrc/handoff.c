@@ -9,6 +9,9 @@ typedef struct core_handoff {
     PyObject_HEAD
     core_state *state;
     nearcall_handoff *handle; /* NULL: closed, or not open yet */
+    int uses;                 /* methods that use it: code that runs within may close it, which waits for them */
+    uint64_t generation;      /* the process of these */
+    int is_closed;
 } core_handoff;
 
 static void raise_failure(core_handoff *self, int code)
@@ -19,10 +22,46 @@ static void raise_failure(core_handoff *self, int code)
 
 static int check_open(core_handoff *self)
 {
-    if (self->handle != NULL)
+    if (self->handle != NULL && !self->is_closed)
         return 0;
     PyErr_SetString(PyExc_ValueError, "the listener is closed");
     return -1;
+}
+
+/* A child has not the threads in which they were. */
+static void check_process(core_handoff *self)
+{
+    if (self->generation != self->state->fork_generation)
+        self->uses = 0;
+    self->generation = self->state->fork_generation;
+}
+
+static void close_unless_used(core_handoff *self)
+{
+    nearcall_handoff *handle = self->handle;
+
+    if (self->uses > 0)
+        return;
+    self->handle = NULL;
+    nearcall_handoff_close(handle);
+}
+
+typedef PyObject *(*handoff_method)(core_handoff *self, PyObject *args);
+
+static PyObject *use(PyObject *object, PyObject *args, handoff_method method)
+{
+    core_handoff *self = (core_handoff *)object;
+    PyObject *result;
+
+    if (check_open(self) < 0)
+        return NULL;
+    check_process(self);
+    self->uses++;
+    result = method(self, args);
+    self->uses -= self->uses > 0;
+    if (self->is_closed)
+        close_unless_used(self);
+    return result;
 }
 
 /* ---- Opening and closing ---- */
@@ -81,8 +120,10 @@ static PyObject *handoff_close(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     core_handoff *self = (core_handoff *)object;
 
-    nearcall_handoff_close(self->handle);
-    self->handle = NULL;
+    self->is_closed = 1;
+    if (self->handle != NULL)
+        check_process(self);
+    close_unless_used(self);
     Py_RETURN_NONE;
 }
 
@@ -105,14 +146,13 @@ static PyObject *text_of(void *argument)
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "surrogateescape");
 }
 
-static PyObject *handoff_accept(PyObject *object, PyObject *args)
+static PyObject *accept_one(core_handoff *self, PyObject *args)
 {
-    core_handoff *self = (core_handoff *)object;
     nearcall_handoff_item item;
     PyObject *socket, *fill;
     int r;
 
-    if (check_open(self) < 0 || !PyArg_ParseTuple(args, "OO", &socket, &fill))
+    if (!PyArg_ParseTuple(args, "OO", &socket, &fill))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     r = nearcall_handoff_accept(self->handle, 0, &item);
@@ -132,13 +172,17 @@ static PyObject *handoff_accept(PyObject *object, PyObject *args)
                          (Py_ssize_t)item.prefix_bytes);
 }
 
-static PyObject *handoff_refuse(PyObject *object, PyObject *args)
+static PyObject *handoff_accept(PyObject *object, PyObject *args)
 {
-    core_handoff *self = (core_handoff *)object;
+    return use(object, args, accept_one);
+}
+
+static PyObject *refuse_one(core_handoff *self, PyObject *args)
+{
     const char *text;
     int reason, r;
 
-    if (check_open(self) < 0 || !PyArg_ParseTuple(args, "is", &reason, &text))
+    if (!PyArg_ParseTuple(args, "is", &reason, &text))
         return NULL;
     r = nearcall_handoff_wait(self->handle, 0);
     if (r == NEARCALL_OK)
@@ -151,13 +195,17 @@ static PyObject *handoff_refuse(PyObject *object, PyObject *args)
     return NULL;
 }
 
-static PyObject *handoff_drain(PyObject *object, PyObject *args)
+static PyObject *handoff_refuse(PyObject *object, PyObject *args)
 {
-    core_handoff *self = (core_handoff *)object;
+    return use(object, args, refuse_one);
+}
+
+static PyObject *drain(core_handoff *self, PyObject *args)
+{
     const char *text;
     int r;
 
-    if (check_open(self) < 0 || !PyArg_ParseTuple(args, "s", &text))
+    if (!PyArg_ParseTuple(args, "s", &text))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     r = nearcall_handoff_drain(self->handle, text);
@@ -168,11 +216,15 @@ static PyObject *handoff_drain(PyObject *object, PyObject *args)
     return NULL;
 }
 
+static PyObject *handoff_drain(PyObject *object, PyObject *args)
+{
+    return use(object, args, drain);
+}
+
 /* ---- Handing back ---- */
 
-static PyObject *handoff_give(PyObject *object, PyObject *args)
+static PyObject *give(core_handoff *self, PyObject *args)
 {
-    core_handoff *self = (core_handoff *)object;
     nearcall_handoff_item item = {.kind = NEARCALL_HANDOFF_CONNECTION};
     const char *message, *prefix;
     Py_ssize_t message_bytes, prefix_bytes;
@@ -181,8 +233,7 @@ static PyObject *handoff_give(PyObject *object, PyObject *args)
     int64_t timeout_ms;
     int r;
 
-    if (check_open(self) < 0
-        || !PyArg_ParseTuple(args, "KOOsssy#y#O", &channel, &socket, &forget, &item.name, &item.local,
+    if (!PyArg_ParseTuple(args, "KOOsssy#y#O", &channel, &socket, &forget, &item.name, &item.local,
                              &item.remote, &message, &message_bytes, &prefix, &prefix_bytes, &timeout)
         || core_timeout_ms(self->state, timeout, NEARCALL_NO_TIMEOUT, &timeout_ms) < 0)
         return NULL;
@@ -204,13 +255,18 @@ static PyObject *handoff_give(PyObject *object, PyObject *args)
     return NULL;
 }
 
+static PyObject *handoff_give(PyObject *object, PyObject *args)
+{
+    return use(object, args, give);
+}
+
 /* ---- Loops ---- */
 
 static PyObject *handoff_fileno(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     core_handoff *self = (core_handoff *)object;
 
-    return PyLong_FromLong(self->handle == NULL ? -1 : nearcall_handoff_fd(self->handle));
+    return PyLong_FromLong(self->handle == NULL || self->is_closed ? -1 : nearcall_handoff_fd(self->handle));
 }
 
 static PyObject *handoff_timeout_ms(PyObject *object, PyObject *Py_UNUSED(unused))

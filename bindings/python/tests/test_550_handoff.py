@@ -30,6 +30,7 @@ from support import (
     descriptor_count,
     fork_child,
     in_child,
+    read_line,
     ring_during,
     wait_child,
 )
@@ -479,3 +480,35 @@ def test_closing_ends_accept_in_another_thread(where: str) -> None:
         listener.close()
         with pytest.raises((nearcall.Unavailable, ValueError)):
             accepting.result(PATIENCE_SECONDS)
+
+
+CLOSED_WITHIN = """
+import _socket, sys
+from nearcall import handoff
+
+def fill(*args):
+    listener.close()
+    _socket.socket.__init__(*args)
+
+listener = handoff.Listener(sys.argv[1])
+print("ready", flush=True)
+connection, item = handoff.Connection(listener), None
+while item is None:
+    item = listener._core.accept(connection, fill)
+print(item[3], item[6], connection.recv(100))
+"""
+
+
+def test_code_that_runs_while_a_connection_is_taken_closes(where: str, giver_of: StartGiver) -> None:
+    """A finalizer may do so. What is freed is overwritten here."""
+    command = [sys.executable, "-c", CLOSED_WITHIN, where]
+    environment = {**os.environ, "MALLOC_PERTURB_": "85"}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert read_line(process) == "ready"
+            with giver_of(where, name="shop", message="for you").connect() as client:
+                client.sendall(b"Hello")
+                assert read_line(process) == "shop b'for you' b'Hello'"
+        finally:
+            process.kill()
