@@ -41,7 +41,8 @@ sub _spawn {
         open STDOUT, '>&', $input or POSIX::_exit(126);
         delete $ENV{LD_PRELOAD};    # of a sanitizer, which is for this program
         no warnings 'exec';
-        exec $executable, '-address', $self->{address}, @arguments;
+        # A test that dies without having ended it would leave prove waiting for its output.
+        exec $executable, '-with-parent', '-address', $self->{address}, @arguments;
         print {*STDERR} "$executable: $!\n";
         POSIX::_exit(127);
     }

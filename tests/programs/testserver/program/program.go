@@ -40,7 +40,11 @@ func Main(options ...server.Option) {
 	files := flag.Bool("files", false, "let functions take and return files, and serve some that do")
 	generation := flag.Int("generation", 0, "serve the functions that change, as this generation declares them: 1 to 3; 0: without them")
 	exits := flag.Bool("exit", true, "serve exit(code), which ends the server; what sends anything may find it")
+	withParent := flag.Bool("with-parent", false, "end when the thread that started it ends, however that comes about")
 	flag.Parse()
+	if *withParent {
+		endWithParent()
+	}
 
 	level := slog.LevelWarn
 	if *verbose {
