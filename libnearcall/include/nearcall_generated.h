@@ -26,6 +26,15 @@ NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char 
                                             const char *description, uint32_t sendings,
                                             int64_t *timeout_ms);
 
+/*
+ * For generated code that warns: nearcall_generated_request() has just failed because the
+ * function has changed incompatibly. Tells nearcall_on_log() what has changed, once, and lets
+ * this code call the function until it changes again. Then begin the request again.
+ * NEARCALL_E_FAILED_PRECONDITION, with the error as it was: something else has failed.
+ */
+NEARCALL_API int nearcall_generated_go_on(nearcall_client *client, const char *name,
+                                          size_t name_bytes, const char *hash);
+
 /* Reports whether nearcall_request_call(), which has returned r, was refused because the
  * server was replaced by one that describes the function differently. The function then did
  * not run, and the request may be begun again: *timeout_ms is set to what is left of the

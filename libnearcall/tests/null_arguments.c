@@ -58,6 +58,7 @@ static void calls_without_a_handle(void)
     MISUSE(nearcall_on_log(NULL, NULL, NULL));
     MISUSE(nearcall_compare(NULL, NULL, NULL, NULL, 0));
     MISUSE(nearcall_generated_request(NULL, "f", 1, NULL, NULL, 0, &timeout_ms));
+    MISUSE(nearcall_generated_go_on(NULL, "f", 1, "x"));
     CHECK(!nearcall_generated_is_outdated(NULL, NEARCALL_E_ABORTED, &sendings, &timeout_ms));
     MISUSE(nearcall_request_sent(NULL, 1));
     CHECK(nearcall_sendings(NULL) == 0);
@@ -223,6 +224,8 @@ static void with_a_handle(void)
     MISUSE(nearcall_generated_request(client, NULL, 1, NULL, NULL, 0, &timeout_ms));
     MISUSE(nearcall_generated_request(client, "f", 1, "x", NULL, 0, &timeout_ms));
     MISUSE(nearcall_generated_request(client, "f", 1, NULL, NULL, 0, NULL));
+    MISUSE(nearcall_generated_go_on(client, NULL, 1, "x"));
+    MISUSE(nearcall_generated_go_on(client, "f", 1, NULL));
     CHECK(!nearcall_generated_is_outdated(client, NEARCALL_E_ABORTED, NULL, NULL));
     CHECK(nearcall_function_schema(function, NULL) != NULL);
     CHECK(nearcall_function_schema(function, &bytes) != NULL);

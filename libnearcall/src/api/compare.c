@@ -274,6 +274,27 @@ NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char 
     return r;
 }
 
+static int go_on(nearcall_client *client, nearcall_function *function, const char *hash)
+{
+    struct answer answer = {.schema_hash = function->description_hash};
+    strcpy(answer.function_hash, nearcall_function_hash(function));
+    nc_log(client, NEARCALL_LOG_WARNING, "%s; it is called all the same", client->error.message);
+    remember(function, hash, &answer);
+    return NEARCALL_OK;
+}
+
+NEARCALL_API int nearcall_generated_go_on(nearcall_client *client, const char *name,
+                                          size_t name_bytes, const char *hash)
+{
+    if (!client || !name || !hash)
+        return NEARCALL_E_MISUSE;
+    int r = nc_enter_beside(client); /* what is wrong stays for the warning */
+    if (r < 0)
+        return r;
+    nearcall_function *function = nc_function_known(client, name, name_bytes);
+    return nc_leave(client, function ? go_on(client, function, hash) : NEARCALL_E_FAILED_PRECONDITION);
+}
+
 NEARCALL_API int nearcall_generated_is_outdated(const nearcall_client *client, int r,
                                                 uint32_t *sendings, int64_t *timeout_ms)
 {
