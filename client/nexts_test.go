@@ -47,11 +47,13 @@ func TestNextThatIsLeftBehind(t *testing.T) {
 		if call.Function() == "one" {
 			return next(ctx)
 		}
+		ctx, cancel := context.WithCancel(ctx)
 		go next(ctx)
 		<-started
+		cancel()
 		return errors.New("in a hurry")
 	}))
-	_, err := client.Call[client.None](context.Background(), c.With(client.Timeout(100*time.Millisecond)), "wait")
+	_, err := client.Call[client.None](context.Background(), c, "wait")
 	wantFailure(t, err, status.Unknown, status.OutcomeUnknown)
 	for range 2 {
 		if one, err := client.Call[int64](context.Background(), c, "one"); one != 1 || err != nil {
@@ -73,7 +75,9 @@ func TestInterceptorsCannotMoveTheDeadline(t *testing.T) {
 	defer cancel()
 	started := time.Now()
 	_, err := client.Call[client.None](ctx, c, "wait")
-	wantFailure(t, err, status.DeadlineExceeded, status.OutcomeUnknown)
+	if !errors.Is(err, status.DeadlineExceeded) {
+		t.Errorf("%v, want %v", err, status.DeadlineExceeded)
+	}
 	if took := time.Since(started); took > client.DefaultTimeout/2 {
 		t.Errorf("the call ended after %v", took)
 	}
