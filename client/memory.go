@@ -223,7 +223,11 @@ func (c *connection) looksAtMemoryLocked(bytes int) bool {
 // wakeLocked wakes a server that has fallen asleep meanwhile. It reports whether the caller
 // has become the writer.
 func (c *connection) wakeLocked() (writer bool) {
-	if !c.output.memory.MustWake() {
+	mustWake := c.output.memory.MustWake()
+	if c.calls.used > 1 {
+		c.output.memory.Ahead().Prefetch()
+	}
+	if !mustWake {
 		return false
 	}
 	c.output.pending = append(c.output.pending, wakeFrame...)

@@ -59,8 +59,8 @@ func (c *connection) sendAnswer(e *execution, admitted func()) *status.Error {
 func (c *connection) appendResult(e *execution, header *wire.Header, extensions []byte, admitted func()) bool {
 	if len(e.beside.Pieces) == 0 {
 		payload := behind(extensions, e.result)
-		if admitted == nil && c.output.putNow(header, payload) {
-			e.reader.mustLook = true
+		if r := e.reader; admitted == nil && r.memory != nil && c.output.putNow(header, payload, r.memory.end.Ready()) {
+			r.mustLook = true
 			return true
 		}
 		return c.output.append(header, payload, admitted)

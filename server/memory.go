@@ -298,12 +298,21 @@ func (o *output) putLocked(header *wire.Header, payload []byte, parts [][]byte) 
 // room, and nothing is counted that would have to be uncounted. That is so with nearly all
 // replies. It reports whether it did. Whether the caller has fallen asleep meanwhile is
 // left to the reader, which looks once for all frames that it has put: see wakeSleeper.
-func (o *output) putNow(header *wire.Header, payload []byte) bool {
+// more says that another frame will follow at once.
+func (o *output) putNow(header *wire.Header, payload []byte, more bool) bool {
 	header.Length = uint32(len(payload))
 	o.mu.Lock()
 	put := o.kept.counted == 0 && !o.broken && o.looksAtMemoryLocked(len(payload)) && o.memory.Put(header, payload, nil)
+	if !put {
+		o.mu.Unlock()
+		return false
+	}
+	ahead := o.memory.Ahead()
 	o.mu.Unlock() // not deferred, which would cost a thirtieth of a call through memory
-	return put
+	if more {
+		ahead.Prefetch()
+	}
+	return true
 }
 
 // wakeSleeper looks whether the caller has fallen asleep, perhaps without seeing what the

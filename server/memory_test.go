@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"encoding/binary"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"testing"
@@ -98,6 +99,29 @@ func TestSleepersAreWoken(t *testing.T) {
 		c.put(&frame)
 		if reply := c.takeFrame(); reply.CallID != c.LastID {
 			t.Fatalf("reply to %d, want %d", reply.CallID, c.LastID)
+		}
+	}
+}
+
+// A caller may fall asleep between the server's look at its word and the reply. It is
+// told so, although the server looks again only when it has put all replies of a batch.
+func TestCallersThatFallAsleepAreWoken(t *testing.T) {
+	const rounds, atOnceMax, looksMax, atMost = 50_000, 4, 64, 10 * time.Second
+	_, path := serveEcho(t, server.WithSpin(spin.Dedicated))
+	c := connectWithMemory(t, path)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	until := time.Now().Add(atMost)
+	for round := 0; round < rounds && time.Now().Before(until); round++ {
+		atOnce := 1 + random.IntN(atOnceMax)
+		for range atOnce {
+			frame := c.Request("echo", []byte("x"))
+			c.put(&frame)
+		}
+		c.Looks = random.IntN(looksMax)
+		for range atOnce {
+			c.takeFrame()
 		}
 	}
 }

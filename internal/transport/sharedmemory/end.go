@@ -92,6 +92,17 @@ func (e *End) MustWake() bool {
 // Any goroutine may call it.
 func (e *End) Fence() { e.fence.Swap(0) }
 
+// An Ahead is where the next frames will be put.
+type Ahead struct{ line, other *byte }
+
+// Ahead returns where the next frames will be put. It belongs with Put and MustWake.
+func (e *End) Ahead() Ahead { return e.out.ahead() }
+
+// Prefetch asks for the lines of the next frames, so that putting those does not wait for
+// them. It is for a side that puts one frame after the other: if the peer answers each,
+// its processor takes the lines back meanwhile, which costs a twentieth of a call.
+func (a Ahead) Prefetch() { prefetchToWrite(a.line, a.other) }
+
 // Ready reports whether a frame can be taken.
 func (e *End) Ready() bool { return e.in.ready() }
 

@@ -9,8 +9,8 @@ import "sync/atomic"
 //go:noescape
 func storeRelease32(word *atomic.Uint32, value uint32)
 
-// publish is storeRelease32, and asks for two lines that will be written soon. The other
-// side's processor has them, because it has read what was there before.
+// prefetchToWrite asks for two lines that will be written soon. The other side's processor
+// has them, because it has read what was there before.
 //
 //go:noescape
-func publish(word *atomic.Uint32, value uint32, next, second *byte)
+func prefetchToWrite(line, other *byte)

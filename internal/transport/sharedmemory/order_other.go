@@ -7,5 +7,5 @@ import "sync/atomic"
 // storeRelease32 stores a value after all stores before it.
 func storeRelease32(word *atomic.Uint32, value uint32) { word.Store(value) }
 
-// publish is storeRelease32: no instruction is known that asks for the lines.
-func publish(word *atomic.Uint32, value uint32, _, _ *byte) { word.Store(value) }
+// prefetchToWrite does nothing on processors for which no such instruction is known.
+func prefetchToWrite(_, _ *byte) {}

@@ -61,17 +61,20 @@ func (w *writer) write(header *wire.Header, body, further []byte) bool {
 	return true
 }
 
+// ahead returns what is to be written next: of the slots that follow, those lines that the
+// peer does not look at while it waits.
+func (w *writer) ahead() Ahead {
+	return Ahead{&w.slot(w.put)[lineBytes], &w.slot(w.put + 1)[0]}
+}
+
 func (w *writer) slot(put uint32) []byte {
 	return w.region[w.firstSlot+int(put&w.mask)*slotBytes:][:slotBytes:slotBytes]
 }
 
-// publish lets the peer see the next slot. Of those that follow it, the lines are asked for
-// that the peer does not look at while it waits: the second of the next, and the first of
-// the one after it.
+// publish lets the peer see the next slot.
 func (w *writer) publish(slot []byte) {
 	w.put++
-	next, second := w.slot(w.put), w.slot(w.put+1)
-	publish(word32(slot, sequenceOffset), w.put, &next[lineBytes], &second[0])
+	storeRelease32(word32(slot, sequenceOffset), w.put)
 }
 
 // writeParts is write for a body of any number of parts, which does not fit into a slot.

@@ -2,9 +2,9 @@
 #ifndef NC_PREFETCH_H
 #define NC_PREFETCH_H
 
-#if defined(__x86_64__) || defined(__i386__)
-/* The compiler has this instruction only for processors that it is told of; those that do not
- * know it do nothing. */
+#if defined(__x86_64__)
+/* The compiler has this instruction only for processors that it is told of; others of 64 bits take
+ * it for one that does nothing. */
 static inline void nc_prefetch_to_write(const void *line)
 {
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));

@@ -118,6 +118,10 @@ bool nc_memory_begin(struct nc_memory *memory, size_t body_bytes, const uint8_t 
  * seeing it, and WAKE is to be sent. */
 bool nc_memory_publish(struct nc_memory *memory);
 
+/* For a side that puts one frame after the other: the server has read what was in the next slots
+ * before, and its processor takes some time to give their lines up. */
+void nc_memory_expect(const struct nc_memory *memory);
+
 /* ---- Taking ---- */
 
 static inline bool nc_memory_is_ready(const struct nc_memory *memory)

@@ -72,9 +72,7 @@ bool nc_memory_begin(struct nc_memory *memory, size_t body_bytes, const uint8_t 
     return true;
 }
 
-/* The server has read what was in the next slots before, and its processor takes some time to
- * give their lines up. */
-static void expect_slots(const struct nc_memory *memory)
+void nc_memory_expect(const struct nc_memory *memory)
 {
     uint32_t next = memory->put & memory->slots_mask, second = (memory->put + 1) & memory->slots_mask;
     nc_prefetch_to_write(memory->requests + (size_t)next * NC_MEMORY_SLOT_BYTES + LINE_BYTES);
@@ -90,7 +88,6 @@ bool nc_memory_publish(struct nc_memory *memory)
     /* Either the server sees the frame when it looks once more before it sleeps, or
      * it is seen here that it sleeps. */
     atomic_thread_fence(memory_order_seq_cst);
-    expect_slots(memory);
     uint64_t word = atomic_load_explicit(memory->server_sleeps, memory_order_relaxed);
     if ((word & 1) == 0 || word == memory->woken)
         return false;

@@ -36,6 +36,8 @@ static void publish(nearcall_client *client)
 {
     if (nc_memory_publish(&client->connection.memory))
         send_wake(client);
+    if (client->calls.used_count > 1) /* after the fence: it would hold up the frame */
+        nc_memory_expect(&client->connection.memory);
 }
 
 /* A side that stays awake would not notice that the connection has ended, so it looks
