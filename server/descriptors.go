@@ -154,6 +154,8 @@ func (o *output) sendDescriptors(frame []byte, descriptors []int, admitted, sent
 		return nil
 	}
 	o.unlockAndWrite(len(frame), func() error {
+		o.renewDeadline()
+		defer o.liftDeadline()
 		err := o.carrier.(transport.LocalConn).SendDescriptors(frame, descriptors...)
 		if errors.Is(err, transport.ErrNotSent) {
 			refused, err = err, nil

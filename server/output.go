@@ -34,6 +34,7 @@ const (
 // the others.
 type output struct {
 	carrier               transport.Carrier
+	offering              transport.OfferingCarrier // carrier, or nil if it offers no room
 	timeout               time.Duration
 	pendingOutputBytesMax int
 	clock                 monotonic.Clock
@@ -42,7 +43,7 @@ type output struct {
 	gate *atomic.Bool
 
 	// mu protects what follows. While writing is set, only the writer uses spare,
-	// vector, renewedNs and wrote.
+	// vector, renewedNs and offer.
 	mu        sync.Mutex
 	room      sync.Cond // broadcast when pending was taken or the output closed
 	pending   []byte
@@ -51,8 +52,8 @@ type output struct {
 	writing   bool
 	broken    bool
 	vector    net.Buffers
-	renewedNs uint64
-	wrote     bool
+	renewedNs uint64 // when a write deadline was set, 0 if there is none
+	offer     offer
 	memory    *sharedmemory.End // nil if there is only the socket
 	kept      kept
 	buffers   *bufferPool
@@ -63,6 +64,8 @@ func (o *output) init(carrier transport.Carrier, c *config, clock monotonic.Cloc
 	o.gate, o.kept.share = gate, share
 	o.carrier, o.timeout, o.pendingOutputBytesMax, o.clock = carrier, c.writeTimeout, c.pendingOutputBytesMax, clock
 	o.room.L = &o.mu
+	o.offering, _ = carrier.(transport.OfferingCarrier)
+	o.offer.take = o.offer.takeRoom
 }
 
 // append adds a frame to what will be written, and sets its length in the header. It
@@ -179,37 +182,6 @@ func (o *output) writePendingLocked() {
 	o.keepLocked(taken)
 }
 
-// write writes all bytes. The first write of a connection, which may be its only one, needs
-// no deadline unless it has to wait.
-func (o *output) write(data []byte) error {
-	if !o.wrote {
-		o.wrote = true
-		taken, err := writeNow(o.carrier, data)
-		if err != nil || taken == len(data) {
-			return err
-		}
-		data = data[taken:]
-	}
-	o.renewDeadline()
-	_, err := o.carrier.Write(data)
-	return err
-}
-
-// writeNow writes as many bytes as there is room for, without waiting. A carrier that
-// cannot say how many these are takes none.
-func writeNow(carrier transport.Carrier, data []byte) (taken int, err error) {
-	offering, ok := carrier.(transport.OfferingCarrier)
-	if !ok {
-		return 0, nil
-	}
-	var failure error
-	err = offering.Offer(func(room transport.Room) bool {
-		taken, failure = room.WriteNow(data)
-		return true
-	})
-	return taken, errors.Join(err, failure)
-}
-
 // writeGatheredLocked writes what is pending and then the frame. The payload, or its parts,
 // belong to the caller again when it returns.
 func (o *output) writeGatheredLocked(header *wire.Header, payload []byte, parts [][]byte) {
@@ -243,6 +215,51 @@ func (o *output) unlockAndWrite(bytes int, write func() error) {
 	}
 	o.releaseLocked()
 	o.room.Broadcast()
+}
+
+// An offer is what write gives to a carrier that offers room. take is made once, so that
+// writing allocates nothing.
+type offer struct {
+	left    []byte
+	failure error
+	take    func(transport.Room) (done bool)
+}
+
+func (f *offer) takeRoom(room transport.Room) bool {
+	taken, err := room.WriteNow(f.left)
+	f.left, f.failure = f.left[taken:], err
+	return true
+}
+
+// write writes all of data. Only what the peer has to make room for needs a deadline; one
+// that is set for every write costs a reading of the clock, and its timer wakes a server
+// that has become idle.
+func (o *output) write(data []byte) error {
+	if o.offering != nil && o.withoutDeadline() {
+		o.offer.left = data
+		err := errors.Join(o.offering.Offer(o.offer.take), o.offer.failure)
+		data, o.offer.left = o.offer.left, nil
+		if err != nil || len(data) == 0 {
+			return err
+		}
+	}
+	o.renewDeadline()
+	_, err := o.carrier.Write(data)
+	return err
+}
+
+// withoutDeadline reports whether there is no write deadline. It lifts one that is old.
+func (o *output) withoutDeadline() bool {
+	if o.renewedNs != 0 && o.clock.Ns()-o.renewedNs >= uint64(deadlineStep) {
+		o.liftDeadline()
+	}
+	return o.renewedNs == 0
+}
+
+func (o *output) liftDeadline() {
+	o.renewedNs = 0
+	// If this fails the connection is closed, which the next write will report.
+	_ = o.carrier.SetWriteDeadline(time.Time{})
 }
 
 func (o *output) renewDeadline() {
