@@ -1,6 +1,7 @@
 package invoke_test
 
 import (
+	"fmt"
 	"reflect"
 	"runtime"
 	"testing"
@@ -99,5 +100,59 @@ func TestArgumentsLiveForTheCall(t *testing.T) {
 			t.Fatalf("the sum is %d", sum)
 		}
 		frame.Clear()
+	}
+}
+
+// An onStack has more words than registers hold.
+type onStack struct {
+	Text string
+	List []*content
+	At   *content
+	ByID map[int]*content
+	Any  any
+}
+
+// deepOnStack makes the stack grow, and collects at its end, while everything that was
+// passed on the stack is still needed.
+//
+//go:noinline
+func deepOnStack(depth int, text string, all onStack, at *content, list []*content, f float64) (string, error) {
+	var room [512]byte
+	room[depth%512] = byte(depth)
+	if depth > 0 {
+		if got, err := deepOnStack(depth-1, text, all, at, list, f); err != nil || got == "" {
+			return got, err
+		}
+	} else {
+		runtime.GC()
+		runtime.KeepAlive(junk())
+	}
+	n := at[0]
+	for _, c := range []*content{all.List[0], all.At, all.ByID[1], all.Any.(*content), list[0]} {
+		if *c != (content{n, n, n, n}) {
+			return "", fmt.Errorf("at depth %d: %v instead of %d", depth, *c, n)
+		}
+	}
+	return fmt.Sprint(all.Text, text, room[depth%512]-byte(depth), f), nil
+}
+
+func TestWhatIsOnTheStackLivesForTheCall(t *testing.T) {
+	f, of := newFunction(deepOnStack)
+	if runtime.GOARCH == "amd64" && !f.UsesRegisters() {
+		t.Fatal("this is to be called without package reflect")
+	}
+	frame := f.NewFrame()
+	fresh := func(n int) *content { return &content{n, n, n, n} }
+	for n := range 4 {
+		done := make(chan []reflect.Value)
+		// Each call begins with the small stack of a new goroutine.
+		go func() {
+			all := onStack{fmt.Sprint("s", n), []*content{fresh(n)}, fresh(n), map[int]*content{1: fresh(n)}, fresh(n)}
+			done <- run(f, frame, of, []reflect.Value{reflect.ValueOf(50), reflect.ValueOf("text"), reflect.ValueOf(all),
+				reflect.ValueOf(fresh(n)), reflect.ValueOf([]*content{fresh(n)}), reflect.ValueOf(1.5)})
+		}()
+		if got := <-done; got[0].String() != fmt.Sprintf("s%dtext0 1.5", n) || !got[1].IsNil() {
+			t.Fatalf("call %d: %q, %v", n, got[0], got[1])
+		}
 	}
 }
