@@ -100,9 +100,9 @@ func RetryUnknown() CallOption {
 	return func(o *callOptions) { o.retryUnknown = true }
 }
 
-// ReuseResult lets calls store a result that is a []byte, or the fields of one that are, in the
-// memory that the result has already, if that is large enough. So calls that bring large values
-// again and again allocate nothing for them:
+// ReuseResult lets calls store a result that is a []byte or a list of numbers, or the fields of
+// one that are, in the memory that the result has already, if that is large enough. So calls
+// that bring large values again and again allocate nothing for them:
 //
 //	files := c.With(client.ReuseResult())
 //	var file struct{ Name string; Data []byte }

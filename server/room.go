@@ -92,7 +92,7 @@ type keptPayload struct {
 // there is no room for that is copied, and decoding copies it again.
 func (m *memory) roomApart(head []byte, bytes int) sharedmemory.Place {
 	header := wire.ParseHeader(head)
-	if header.Type != wire.Request || header.Codec != wire.CodecMessagePack || header.ExtensionBytes > 0 {
+	if header.Type != wire.Request || header.Codec != wire.CodecMessagePack && header.Codec != wire.CodecPacked || header.ExtensionBytes > 0 {
 		return sharedmemory.Place{}
 	}
 	if !m.kept.keeps(header.FunctionID) || !m.share.take(int64(bytes)) {

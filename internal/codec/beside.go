@@ -2,8 +2,10 @@ package codec
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/nearcall/nearcall/internal/descriptors"
+	"github.com/nearcall/nearcall/internal/memory"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/tinylib/msgp/msgp"
 )
@@ -19,13 +21,13 @@ type Beside struct {
 	Gathers bool
 	Pieces  []Piece
 
-	// KeptBytesMin is the size from which on a []byte inside a list, map or struct, and
-	// as a result, points into the bytes that it is decoded from, which then belong to the
+	// KeptBytesMin is the size from which on a packed list, and a []byte inside a list, map
+	// or struct or as a result, points into the bytes that it is decoded from, which then belong to the
 	// value; 0 means never. Kept reports whether that was so.
 	KeptBytesMin int
 	Kept         bool
 
-	// Reuses lets []byte in fields of structs be decoded into the memory that they have,
+	// Reuses lets packed lists, and []byte in fields of structs, be decoded into the memory that they have,
 	// if it is large enough.
 	Reuses bool
 }
@@ -137,6 +139,21 @@ func (b *Beside) readBytesInto(former, src []byte) ([]byte, []byte, error) {
 		return b.readBytes(src)
 	}
 	return append(former[:0], data...), rest, nil
+}
+
+// elements returns the elements of a packed list as a slice may own them: in the memory that
+// the slice at m has, in the payload, or as a copy.
+func (b *Beside) elements(m memory.Memory, data []byte, elementBytes int) []byte {
+	if b.reuses() {
+		if room := m.Room(elementBytes); len(data) <= cap(room) {
+			return append(room[:0], data...)
+		}
+	}
+	if b != nil && b.KeptBytesMin > 0 && len(data) >= b.KeptBytesMin && memory.Aligned(data, elementBytes) {
+		b.Kept = true
+		return data
+	}
+	return slices.Clone(data)
 }
 
 func (b *Beside) readBytes(src []byte) ([]byte, []byte, error) {

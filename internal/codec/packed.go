@@ -99,7 +99,7 @@ func (n *packedNode) decode(src []byte, m memory.Memory, in place) ([]byte, erro
 	case len(list.Data) == 0:
 		m.SetEmpty()
 	case n.native:
-		m.SetElements(slices.Clone(list.Data), int(n.bytes))
+		m.SetElements(in.beside.elements(m, list.Data, int(n.bytes)), int(n.bytes))
 	default:
 		_, err = n.listNode.decode(list.AppendPlain(nil), m, in)
 	}

@@ -147,6 +147,42 @@ func TestADecodedBlockIsTheReceivers(t *testing.T) {
 	}
 }
 
+// TestWhereABlockIsStored: in the payload, if that may be kept and the block is aligned; in the
+// memory that the value has; or else in memory of its own.
+func TestWhereABlockIsStored(t *testing.T) {
+	by, err := codec.For[[]float64](codec.PackLists)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := listOf(100, func(i int) float64 { return float64(i) })
+	block, _ := by.Append(nil, &value)
+	for _, shift := range []int{0, 1} {
+		payload := append(make([]byte, shift, 2000), block...)[shift:]
+		beside := new(codec.Beside)
+		beside.Keep(len(payload))
+		var got []float64
+		if _, err := by.DecodeWith(beside, payload, &got); err != nil || !reflect.DeepEqual(got, value) {
+			t.Fatalf("at %d: %v", shift, err)
+		}
+		clear(payload)
+		if keeps := got[99] == 0; beside.Kept != keeps || beside.Kept != (shift == 0) {
+			t.Errorf("at %d: kept %v, changes with the payload %v", shift, beside.Kept, keeps)
+		}
+	}
+	room := make([]float64, 3, 150)
+	former := &room[0]
+	for _, count := range []int{50, 150, 20, 100, 1000} {
+		value := listOf(count, func(i int) float64 { return float64(i + 1) })
+		block, _ := by.Append(nil, &value)
+		if _, err := by.DecodeWith(&codec.Beside{Reuses: true}, block, &room); err != nil || !reflect.DeepEqual(room, value) {
+			t.Fatalf("%d: %d numbers, %v", count, len(room), err)
+		}
+		if reused := &room[0] == former; reused != (count <= 150) {
+			t.Errorf("%d numbers: in the memory that there was: %v", count, reused)
+		}
+	}
+}
+
 func TestABlockOfAnotherTypeIsRefused(t *testing.T) {
 	src := append(msgpack.AppendPackedHead(nil, msgpack.ElementInt32, 8), 1, 0, 0, 0, 2, 0, 0, 0)
 	refuses := func(name string, decode func() error, want string) {

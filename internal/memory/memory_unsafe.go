@@ -44,10 +44,23 @@ func (m Memory) SetEmpty() { *(*[]struct{})(m.at) = []struct{}{} }
 func (m Memory) Bytes(count int) []byte { return unsafe.Slice((*byte)(m.at), count) }
 
 // SetElements makes data the elements of a slice, which are elementBytes long, hold no
-// pointers, and allow every pattern of bits. The slice owns data from now on, which must be
-// an allocation of its own: that is aligned for elements whose size divides its length.
+// pointers, and allow every pattern of bits. The slice owns data with its capacity from now
+// on. It must be aligned for the elements, as an allocation is whose size theirs divides.
 func (m Memory) SetElements(data []byte, elementBytes int) {
-	*(*[]byte)(m.at) = unsafe.Slice(unsafe.SliceData(data), len(data)/elementBytes)
+	room := unsafe.Slice(unsafe.SliceData(data), cap(data)/elementBytes)
+	*(*[]byte)(m.at) = room[:len(data)/elementBytes]
+}
+
+// Room returns all the memory that a slice has, also beyond its length, for elements that are
+// elementBytes long and hold no pointers.
+func (m Memory) Room(elementBytes int) []byte {
+	elements := *(*[]struct{})(m.at)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(elements))), cap(elements)*elementBytes)
+}
+
+// Aligned reports whether data lies where a value of that many bytes may lie.
+func Aligned(data []byte, bytes int) bool {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(data)))%uintptr(bytes) == 0
 }
 
 // Target returns where the value lies to which a pointer points. It reports false if the

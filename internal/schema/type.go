@@ -171,11 +171,12 @@ func (t Type) UsesDescriptors(types Types) bool {
 	return t.Kind == StructRef && types.useDescriptors()
 }
 
-// HoldsBytes reports whether arguments may hold bytes inside lists, maps or structs.
+// HoldsBytes reports whether arguments may hold bytes inside lists, maps or structs, or lists
+// that may travel as one block.
 func (f *Function) HoldsBytes() bool {
-	holds := func(t Type) bool { return t.Element != nil && t.leaf().Kind == Bytes }
+	holds := func(t Type) bool { return t.Element != nil && t.leaf().Kind == Bytes || t.holdsBlocks() }
 	for _, made := range f.Types {
-		if slices.ContainsFunc(made.Fields, func(field Field) bool { return field.Type.leaf().Kind == Bytes }) {
+		if slices.ContainsFunc(made.Fields, func(field Field) bool { return field.Type.leaf().Kind == Bytes || holds(field.Type) }) {
 			return true
 		}
 	}
@@ -190,6 +191,18 @@ func (types Types) useDescriptors() bool {
 			if field.Type.leaf().Kind.IsDescriptor() {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// holdsBlocks reports whether the type is a list that may travel as one block, or holds such
+// lists.
+func (t Type) holdsBlocks() bool {
+	for ; t.Element != nil; t = *t.Element {
+		kind := t.Element.Kind
+		if t.Kind == List && (kind.Bits() > 0 || kind == Bool || kind == Duration) {
+			return true
 		}
 	}
 	return false

@@ -11,7 +11,7 @@ import (
 func registerNumbers(s *server.Server) {
 	s.Register("scale", scale, server.Doc("Multiplies each number by a factor."), server.Params("numbers", "factor"), server.Idempotent())
 	s.Register("echo_numbers", func(numbers []float64) []float64 { return numbers },
-		server.Doc("Returns the numbers it is given."), server.Params("numbers"), server.Idempotent())
+		server.Doc("Returns the numbers it is given."), server.Params("numbers"), server.Idempotent(), server.Borrow())
 	s.Register("reverse", reverse, server.Doc("Returns the integers in reverse order."), server.Params("numbers"), server.Idempotent())
 	s.Register("flip", flip, server.Doc("Turns each flag into its opposite."), server.Params("flags"), server.Idempotent())
 	s.Register("transpose", transpose, server.Doc("Returns the columns of a matrix, which is a list of rows."), server.Params("rows"), server.Idempotent())
