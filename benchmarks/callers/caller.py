@@ -2,7 +2,7 @@
 
     caller.py MODE ADDRESS PAYLOAD_BYTES
 
-MODE is raw, typed, one, ack, md5; child- before it: from a child of who opened the
+MODE is raw, floats, typed, one, ack, md5; child- before it: from a child of who opened the
 handle; alone-one, alone-ack, alone-md5: Python itself, where a sample is of many calls if
 one takes no longer than to read the clock; simple-one, simple-ack, simple-md5: the simple
 protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
@@ -16,6 +16,7 @@ import os
 import socket
 import struct
 import sys
+from array import array
 from typing import Any
 
 from calling import Call, differs, obey, payload_of
@@ -131,6 +132,13 @@ def client_subject(mode: str, address: str, payload_bytes: int) -> Subject:
         if "shm=off" not in address:
             reach_memory(go, lambda: call("echo", payload))
         return lambda: call("echo", payload), payload, go
+    if mode == "floats":
+        payload = payload_of(payload_bytes)
+        numbers, views = array("d", payload), go.with_options(buffers=True)
+        if "shm=off" not in address:
+            reach_memory(go, lambda: views.call("echo_numbers", numbers))
+        # What is compared is the memory of the view: quickly, and some of these floats are not equal to themselves.
+        return lambda: views.call("echo_numbers", numbers).obj, payload, go
     # As a program writes it: to unpack a list is not what is measured.
     ways: dict[str, Call] = {
         "typed": lambda: call("ack", 0, 1),

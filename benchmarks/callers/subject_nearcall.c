@@ -106,6 +106,30 @@ static int open_pipelined(const struct subject *subject, void *state, const char
     return compare(subject, near);
 }
 
+/* The payload as a list of float64, whose answer is used where it lies. */
+static int call_floats(void *state)
+{
+    struct near *near = state;
+    size_t wanted = near->bytes / sizeof(double), count = 0;
+    const void *answer;
+    int r = nearcall_request(near->client, near->function, NEARCALL_CODEC_PACKED);
+
+    if (r == NEARCALL_OK) {
+        nearcall_put_array(near->client, 1);
+        nearcall_put_packed(near->client, NEARCALL_ELEMENT_FLOAT64, near->payload, wanted);
+        r = nearcall_request_call(near->client, 0, &near->reply);
+    }
+    if (r != NEARCALL_OK)
+        return complain(near, "echo_numbers");
+    nearcall_reader reader = {near->reply.data, near->reply.data + near->reply.bytes};
+    if (nearcall_borrow_numbers(&reader, NEARCALL_ELEMENT_FLOAT64, &answer, &count) == NEARCALL_OK && count == wanted) {
+        near->reply.data = answer;
+        return 0;
+    }
+    fprintf(stderr, "caller: echo of %zu numbers is %zu numbers, or they do not lie as a C program reads them\n", wanted, count);
+    return -1;
+}
+
 static int call_known(void *state)
 {
     struct near *near = state;
@@ -153,6 +177,19 @@ static int open_raw(const struct subject *subject, void *state, const char *addr
     return strstr(address, "shm=off") != NULL ? 0 : reach_memory(near->client, call_raw, near);
 }
 
+static int open_floats(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
+{
+    struct near *near = state;
+
+    if (open_with_payload(near, address, payload_bytes) != 0)
+        return -1;
+    if (nearcall_find(near->client, "echo_numbers", strlen("echo_numbers"), 0, &near->function) != NEARCALL_OK)
+        return complain(near, "echo_numbers");
+    if (compare(subject, near) != 0)
+        return -1;
+    return strstr(address, "shm=off") != NULL ? 0 : reach_memory(near->client, call_floats, near);
+}
+
 /* Opens a client for the function of the mode's name. */
 static int open_known(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
@@ -172,6 +209,7 @@ static int open_known(const struct subject *subject, void *state, const char *ad
 const struct subject nearcall_subjects[] = {
     {NEAR("raw", open_raw, call_raw)},
     {NEAR("child-raw", open_raw, call_raw)},
+    {NEAR("floats", open_floats, call_floats)},
     {NEAR("pipelined", open_pipelined, call_pipelined), .calls_per_sample = IN_FLIGHT},
     {NEAR("typed", open_known, call_known)},
     {NEAR("goroutine", open_known, call_known)},

@@ -34,7 +34,7 @@ type echoes struct {
 
 // openers open callers, by mode.
 var openers = map[string]func(address string, callers int) (echoes, error){
-	"bare": openBare, "idle": openIdle, "typed": openTyped, "parcel": openParcels,
+	"bare": openBare, "idle": openIdle, "typed": openTyped, "parcel": openParcels, "floats": openFloats,
 	"shared":             func(address string, callers int) (echoes, error) { return openClients(address, 1, callers) },
 	"each":               openEach(withDeadline),
 	"persistent":         openEach(noDeadline),
