@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 
+	"github.com/nearcall/nearcall/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
@@ -86,7 +87,7 @@ func themeOf(random *rand.Rand) theme { return theme(random.IntN(int(themes) - 1
 // telling are numbers at which a check could be wrong by one.
 var telling = []uint32{
 	0, 1, 2, 63, 64, 87, 88, 89, 127, 128, 129, 4095, 4096, slotsOffset + slotBytes, arenaOffset - 64, arenaOffset,
-	arenaOffset + 1, arenaOffset + 64, arenaOffset + 2<<20 - 64, arenaOffset + 2<<20, 4 << 20, 4<<20 + 1, 1<<24 - 1,
+	arenaOffset + 1, arenaOffset + 64, arenaOffset + wire.SharedMemoryArenaBytes - 64, arenaOffset + wire.SharedMemoryArenaBytes, 4 << 20, 4<<20 + 1, 1<<24 - 1,
 	0x7FFFFFFF, 0x80000000, 0xFFFFFF80, 0xFFFFFFC0, 0xFFFFFFFF,
 }
 
