@@ -199,3 +199,36 @@ func TestBorrowedBytes(t *testing.T) {
 		t.Error("the bytes were copied")
 	}
 }
+
+// Values of a map are decoded one after the other, and none into the memory of another.
+func TestReuseLeavesValuesOfMapsAlone(t *testing.T) {
+	type maps struct {
+		Named    map[string][]byte `nearcall:"named"`
+		Numbered map[int16][]byte  `nearcall:"numbered"`
+		Parcels  map[int16]parcel  `nearcall:"parcels"`
+	}
+	value := maps{Named: map[string][]byte{}, Numbered: map[int16][]byte{}, Parcels: map[int16]parcel{}}
+	for i := range 5 {
+		data := filled(10-i, byte(i+1))
+		value.Named[string(rune('a'+i))], value.Numbered[int16(i)] = data, data
+		value.Parcels[int16(i)] = parcel{Label: "a", Data: data}
+	}
+	by, err := codec.For[maps]()
+	must(t, err)
+	encoded, err := by.Append(nil, &value)
+	must(t, err)
+	var into maps
+	for range 2 {
+		if _, err := by.DecodeWith(&codec.Beside{Reuses: true}, encoded, &into); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(into.Named, value.Named) || !reflect.DeepEqual(into.Numbered, value.Numbered) {
+			t.Errorf("the maps became %v and %v", into.Named, into.Numbered)
+		}
+		for i, want := range value.Parcels {
+			if !equalParcels(into.Parcels[i], want) {
+				t.Errorf("value %d became %v, want %v", i, into.Parcels[i], want)
+			}
+		}
+	}
+}

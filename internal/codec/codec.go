@@ -135,7 +135,6 @@ func (p *Plan) AppendFrom(beside *Beside, dst []byte, m memory.Memory) ([]byte, 
 	out, err := p.root.append(dst, m, place{beside: beside})
 	if err != nil {
 		beside.cut(pieces)
-		beside.cut(pieces)
 		return out[:len(dst)], err
 	}
 	return out, nil

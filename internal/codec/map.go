@@ -76,6 +76,10 @@ func (n *mapNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) 
 		if rest, err = n.key.decode(rest, p.keyAt, in.inside()); err != nil {
 			return src, fmt.Errorf("key %d: %w", i, err)
 		}
+		if in.beside.reuses() {
+			// What lies there is the value of the key before this one.
+			p.element.SetZero()
+		}
 		if rest, err = n.element.decode(rest, p.elementAt, in.inside()); err != nil {
 			return src, fmt.Errorf("value of key %.80q: %w", fmt.Sprint(p.key), err)
 		}
