@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,13 +30,13 @@ func completeOn(t *testing.T, cpus int) *result.Result {
 // Whoever checks has another machine than who measured.
 func TestWhatIsPlannedIsThatOfTheResultsMachine(t *testing.T) {
 	for _, cpus := range []int{1, 2, 7, 48} {
-		if err := (options{}).complete(completeOn(t, cpus)); err != nil {
+		if err := (options{}).complete(completeOn(t, cpus), nil); err != nil {
 			t.Errorf("%d processors: %v", cpus, err)
 		}
 	}
 	r := completeOn(t, 2)
 	r.Machine.CPUs = 48
-	if err := (options{}).complete(r); err == nil || !strings.Contains(err.Error(), "busy-35") {
+	if err := (options{}).complete(r, nil); err == nil || !strings.Contains(err.Error(), "busy-35") {
 		t.Errorf("a result of 2 processors passes for one of 48: %v", err)
 	}
 }
@@ -53,26 +54,26 @@ func TestWhatIsNotInTheResultIsMissed(t *testing.T) {
 		return nil
 	}
 	r := without("nearcall-c-shm-half-cpu")
-	if err := (options{}).complete(r); err == nil || !strings.Contains(err.Error(), "of 1 rows and parts") || !strings.Contains(err.Error(), "nearcall-c-shm-half-cpu of 64 bytes, in half-cpu") {
+	if err := (options{}).complete(r, nil); err == nil || !strings.Contains(err.Error(), "of 1 rows and parts") || !strings.Contains(err.Error(), "nearcall-c-shm-half-cpu of 64 bytes, in half-cpu") {
 		t.Errorf("a row: %v", err)
 	}
 	for _, excuse := range []string{"half-cpu", "nearcall-c-shm-half-cpu"} {
 		r.LeftOut = []result.LeftOut{{Group: excuse, Why: "no control group"}}
-		if err := (options{}).complete(r); err != nil {
+		if err := (options{}).complete(r, nil); err != nil {
 			t.Errorf("%s is left out: %v", excuse, err)
 		}
 	}
 	// Of the same name, but another size and group.
-	if err := (options{}).complete(without("nearcall-c-socket")); err == nil {
+	if err := (options{}).complete(without("nearcall-c-socket"), nil); err == nil {
 		t.Error("a row stands for that of another size")
 	}
 	r = completeOn(t, 2)
 	r.Measures = r.Measures[1:]
-	if err := (options{}).complete(r); err == nil || !strings.Contains(err.Error(), "server_allocations") {
+	if err := (options{}).complete(r, nil); err == nil || !strings.Contains(err.Error(), "server_allocations") {
 		t.Errorf("a part: %v", err)
 	}
 	r.LeftOut = []result.LeftOut{{Group: "server_allocations", Why: "it failed", Failed: true}}
-	if err := (options{}).complete(r); err != nil {
+	if err := (options{}).complete(r, nil); err != nil {
 		t.Errorf("a part that failed: %v", err)
 	}
 }
@@ -84,5 +85,17 @@ func TestCheckPassesAfterAFullRun(t *testing.T) {
 	o.check = true
 	if err := o.reportAgain(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAwaitedRows(t *testing.T) {
+	const row = "nearcall-c-shm-half-cpu of 64 bytes, in half-cpu"
+	r := completeOn(t, 2)
+	if err := (options{}).complete(r, []string{row}); err == nil || !strings.Contains(err.Error(), "delete its line") {
+		t.Errorf("a row that is measured may be awaited: %v", err)
+	}
+	r.Rows = slices.DeleteFunc(r.Rows, func(of result.Row) bool { return of.Name == "nearcall-c-shm-half-cpu" })
+	if err := (options{}).complete(r, []string{row}); err != nil {
+		t.Errorf("an awaited row is missed: %v", err)
 	}
 }

@@ -90,7 +90,7 @@ func (o options) reportAgain() error {
 		err = errors.Join(err, inDocuments(o.root, r))
 	}
 	if o.inDocuments() && o.check {
-		err = errors.Join(err, sameFiles(latest, filepath.Join(o.results(), datedName(r))), o.complete(r))
+		err = errors.Join(err, sameFiles(latest, filepath.Join(o.results(), datedName(r))), o.complete(r, awaitedRows()))
 	}
 	return err
 }
