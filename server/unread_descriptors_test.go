@@ -3,6 +3,7 @@ package server_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/nearcall/nearcall/server"
 )
@@ -36,4 +37,17 @@ func TestUnreadRepliesWithFilesAreBounded(t *testing.T) {
 	}
 	wantNothingHeld(t, s, all)
 	wantNoneLeft(t, opened)
+}
+
+// TestUnreadFilesEndTheConnection: an answer with files that nobody reads is given up in
+// time, also if the connection has written nothing else since its welcome.
+func TestUnreadFilesEndTheConnection(t *testing.T) {
+	s := fileServer(t, server.WithWriteTimeout(100*time.Millisecond))
+	register(t, s, "open_large", func() (*os.File, []byte, error) {
+		file, err := os.Open(os.DevNull)
+		return file, make([]byte, 1<<20), err
+	})
+	c := connectWithFiles(t, start(t, s))
+	c.begin("open_large", 0)
+	waitFor(t, "the connection to be given up", func() bool { return s.Statistics().Connections == 0 })
 }
