@@ -1,25 +1,33 @@
 package main
 
 import (
-	_ "embed"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/nearcall/nearcall/benchmarks/result"
 )
 
-//go:embed new_rows.txt
-var newRows string
+// awaitedName is the file beside latest.json that names the rows which were added since the
+// last full run, as complete does. A full run removes it.
+const awaitedName = "awaited-rows.txt"
 
 // awaitedRows are the rows that need not be in the last result yet.
-func awaitedRows() (rows []string) {
-	for line := range strings.Lines(newRows) {
+func (o options) awaitedRows() (rows []string, err error) {
+	text, err := os.ReadFile(filepath.Join(o.results(), awaitedName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			rows = append(rows, line)
 		}
 	}
-	return rows
+	return rows, err
 }
 
 // complete fails when a full run on the machine of the result would measure what the
@@ -41,7 +49,7 @@ func (o options) complete(r *result.Result, awaited []string) error {
 	for _, row := range awaited {
 		at := slices.Index(missing, row)
 		if at < 0 {
-			return fmt.Errorf("benchmarks/new_rows.txt: %q is measured, or is no row: delete its line", row)
+			return fmt.Errorf("%s: %q is measured, or is no row: delete its line", awaitedName, row)
 		}
 		missing = slices.Delete(missing, at, at+1)
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +83,11 @@ func TestWhatIsNotInTheResultIsMissed(t *testing.T) {
 // What a full run leaves is what -check wants.
 func TestCheckPassesAfterAFullRun(t *testing.T) {
 	o := options{tools: project(t)}
+	check(t, os.MkdirAll(o.results(), 0o755))
+	check(t, os.WriteFile(filepath.Join(o.results(), awaitedName), []byte("# awaited\na row\n"), 0o644))
+	if awaited, err := o.awaitedRows(); err != nil || !slices.Equal(awaited, []string{"a row"}) {
+		t.Errorf("%v, %v", awaited, err)
+	}
 	check(t, o.keep(completeOn(t, 2)))
 	o.check = true
 	if err := o.reportAgain(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,9 @@ func (o options) keep(r *result.Result) error {
 	if !o.inDocuments() {
 		return nil
 	}
+	if err := os.Remove(filepath.Join(folder, awaitedName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return report.UpdateDocuments(o.root, r)
 }
 
@@ -90,7 +94,8 @@ func (o options) reportAgain() error {
 		err = errors.Join(err, inDocuments(o.root, r))
 	}
 	if o.inDocuments() && o.check {
-		err = errors.Join(err, sameFiles(latest, filepath.Join(o.results(), datedName(r))), o.complete(r, awaitedRows()))
+		awaited, unread := o.awaitedRows()
+		err = errors.Join(err, unread, sameFiles(latest, filepath.Join(o.results(), datedName(r))), o.complete(r, awaited))
 	}
 	return err
 }
