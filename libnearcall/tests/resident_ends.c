@@ -74,6 +74,7 @@ static void check_withdrawn(void)
     read_all(launch.output, text, sizeof(text));
     CHECK_INT(strlen(text), 0);
     launch_close(&launch);
+    resident_await(&resident, "\"runs\":0,\"running\":0,\"waiting\":1");
     resident_stop(&resident);
 }
 

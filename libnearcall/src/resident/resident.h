@@ -190,6 +190,7 @@ struct nc_resident_worker {
     int pidfd;
     int lease;      /* -1: the worker has closed its end */
     int connection; /* to the launcher of its run; -1: none */
+    bool is_withdrawn;
 };
 
 /* Messages of a lease, from the worker. TAKEN and FORWARD bring a connection. */
@@ -198,7 +199,8 @@ enum nc_resident_lease_type {
     NC_RESIDENT_TAKEN = 2,
     NC_RESIDENT_FORWARD = 3,
     NC_RESIDENT_OUTGROWN = 4, /* a caller may have more than this resident can give */
-    NC_RESIDENT_SLOW = 5      /* it has a connection whose request does not come; it waits for no other */
+    NC_RESIDENT_SLOW = 5,     /* it has a connection whose request does not come; it waits for no other */
+    NC_RESIDENT_WITHDRAWN = 6 /* the launcher of what was TAKEN has gone before RUNNING: there was no run */
 };
 
 struct nc_resident_lease_message {

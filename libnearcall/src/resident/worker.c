@@ -70,6 +70,7 @@ static bool hang_up_with(int connection)
 static bool commit(nearcall_resident *resident, int connection)
 {
     const struct nc_resident_lease_message taken = {.type = NC_RESIDENT_TAKEN};
+    const struct nc_resident_lease_message withdrawn = {.type = NC_RESIDENT_WITHDRAWN};
     uint32_t self = (uint32_t)getpid();
     /* Without a supervisor the run goes on, and tells its end itself. */
     if (nc_resident_lease_send(resident->lease, &taken, connection) < 0 && errno == ETOOMANYREFS) {
@@ -77,8 +78,11 @@ static bool commit(nearcall_resident *resident, int connection)
                                      "too many descriptors of this user are on the way (ETOOMANYREFS)");
         return false;
     }
-    return hang_up_with(connection) &&
-           nc_resident_send_frame(connection, NC_RESIDENT_RUNNING, self, self, NULL) == 0;
+    if (hang_up_with(connection) &&
+        nc_resident_send_frame(connection, NC_RESIDENT_RUNNING, self, self, NULL) == 0)
+        return true;
+    (void)nc_resident_lease_send(resident->lease, &withdrawn, -1);
+    return false;
 }
 
 /* Those of a run were agreed to, and its launcher goes on with them if it is refused. A question has none. */

@@ -32,6 +32,8 @@ static void heard(nearcall_resident *resident, struct nc_resident_worker *worker
             resident->outdated = true;
             nc_resident_leave(resident, "a file it was made from has changed");
         }
+    } else if (message->type == NC_RESIDENT_WITHDRAWN) {
+        worker->is_withdrawn = true;
     } else if (message->type == NC_RESIDENT_SLOW) {
         worker->state = NC_RESIDENT_HEARING;
     } else if (message->type == NC_RESIDENT_OUTGROWN) {
@@ -104,7 +106,7 @@ void nc_resident_worker_reap(nearcall_resident *resident, struct nc_resident_wor
     if (worker->connection >= 0 && ended > 0)
         tell_end(worker, status);
     if (worker->state == NC_RESIDENT_BUSY) {
-        resident->runs++;
+        resident->runs += !worker->is_withdrawn;
         resident->idle_since_ns = nc_now_ns();
     }
     bool is_lost = worker->state == NC_RESIDENT_WAITING && !resident->leaving;
