@@ -17,7 +17,10 @@ bool ncp_encode_packed(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
     STRLEN size;
 
     if (LIKELY(!SvROK(value) || !SvOBJECT(SvRV(value))) || SvTYPE(SvRV(value)) != SVt_PVAV || !type->packed
-        || type->element->kind == NCP_DURATION || !sv_derived_from(value, "Nearcall::Packed"))
+        || type->element->kind == NCP_DURATION)
+        return false;
+    ncp_require_class(aTHX_ e, value);
+    if (!sv_derived_from(value, "Nearcall::Packed"))
         return false;
     element = member(aTHX_ (AV *)SvRV(value), ELEMENT);
     bytes = member(aTHX_ (AV *)SvRV(value), BYTES);
