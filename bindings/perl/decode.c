@@ -175,7 +175,8 @@ static SV *decode_packed(pTHX_ decoder *d, const ncp_type *type, const nearcall_
         return misfit(d, type->name);
     result = newSV(bytes + 1);
     d->reader = d->before;
-    if (nearcall_read_numbers(&d->reader, type->packed, SvPVX(result), count, &came) != NEARCALL_OK) {
+    /* The server can still write to a reply in shared memory, so what came may be less than was said before. */
+    if (nearcall_read_numbers(&d->reader, type->packed, SvPVX(result), count, &came) != NEARCALL_OK || came != count) {
         SvREFCNT_dec(result);
         return misfit(d, type->element->name);
     }
