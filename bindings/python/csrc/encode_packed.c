@@ -90,6 +90,9 @@ static int put_buffer(core_encoder *e, const Py_buffer *view, const core_place *
     char *copy = NULL;
     int r = 0;
 
+    /* Before it is copied: one that is broadcast may claim any size, and have the memory of one element. */
+    if (view->len / view->itemsize > NC_FRAME_BYTES_MAX_CEILING)
+        return core_refuse_size(e, at, view->len / view->itemsize, "elements");
     if (!PyBuffer_IsContiguous(view, 'C')) {
         copy = PyMem_Malloc((size_t)view->len + 1);
         if (copy == NULL) {

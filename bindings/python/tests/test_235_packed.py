@@ -88,6 +88,15 @@ def test_what_is_no_row_of_memory(client: Client, buffered: Client) -> None:
     assert client.transpose(np.zeros((0, 5))) == []
 
 
+def test_arrays_that_are_larger_than_their_memory(client: Client) -> None:
+    """They are refused before anything of their size is made."""
+    shapes: dict[str, tuple[int, ...]] = {"echo_numbers": (2**40,), "transpose": (2**20, 2**20)}
+    for name, shape in shapes.items():
+        with pytest.raises(nearcall.ResourceExhausted) as raised:
+            client.call(name, np.broadcast_to(np.float64(1), shape))
+        assert raised.value.outcome is Outcome.NOT_EXECUTED
+
+
 def test_elements_of_other_types(client: Client) -> None:
     """They are taken one by one, as those of any iterable."""
     for sent in (
