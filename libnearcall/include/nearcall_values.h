@@ -49,9 +49,10 @@ enum {
  * one value, and nothing else is put for its elements. They are copied before the function returns.
  *
  * In a request that was begun with NEARCALL_CODEC_PACKED, the list travels as one block if the server
- * takes blocks; no element is looked at then. Short lists, long lists of small integers, and lists for other
- * servers are written as arrays. The function takes the same values in either form, but in a block
- * the type of the elements must be exactly the one that the description says.
+ * takes blocks. Of floats, and of up to 1 MiB of integers, no element is looked at then. Short lists,
+ * long lists of small integers, booleans that are neither 0 nor 1, and lists for other servers are
+ * written as arrays. The function takes the same values in either form, but in a block the type of the
+ * elements must be exactly the one that the description says.
  *
  * The codec of the reply says whether its lists may be blocks: then it is NEARCALL_CODEC_PACKED, and
  * nearcall_read() may return NEARCALL_PACKED where a list is. So begin requests with that
@@ -141,7 +142,8 @@ NEARCALL_API int nearcall_read_numbers(nearcall_reader *reader, int element, voi
 /*
  * Reads a list without copying it: *ret_elements points to its elements, which are as valid as the bytes
  * that are read. A reply may lie in memory that the server can still write to, so do not
- * look twice at an element on which something depends.
+ * look twice at an element on which something depends. Nobody has looked at booleans: a byte may be
+ * neither 0 nor 1, so do not read it as a bool of C.
  *
  * NEARCALL_E_FAILED_PRECONDITION means that the list is no block of that type, or does not lie in memory as
  * this machine reads it (alignment, byte order). The reader then stays where it was, and

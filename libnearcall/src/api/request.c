@@ -63,7 +63,8 @@ static int check_codec(nearcall_client *client, int codec)
     if (codec >= NEARCALL_CODEC_RAW && codec <= NEARCALL_CODEC_JSON)
         return NEARCALL_OK;
     return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
-                   "the codec is %d; allowed: NEARCALL_CODEC_...", codec);
+                   "the codec is %d; allowed: NEARCALL_CODEC_RAW, _MSGPACK and _JSON, and _PACKED for "
+                   "nearcall_request()", codec);
 }
 
 /* What is wrong with a call whose name or payload was found to be. */
