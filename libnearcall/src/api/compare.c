@@ -255,6 +255,17 @@ static int ask_and_begin(nearcall_client *client, const char *name, size_t name_
     return r;
 }
 
+/* What a signal has interrupted is a question of the library's. If it could be resumed, its answer would
+ * be taken for the function's. */
+static int give_up_question(nearcall_client *client)
+{
+    int r = nc_enter_beside(client);
+    if (r < 0)
+        return r;
+    nc_sync_abandon(client);
+    return nc_leave(client, NEARCALL_E_INTERRUPTED);
+}
+
 NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char *name,
                                             size_t name_bytes, const char *hash,
                                             const char *description, uint32_t sendings,
@@ -271,7 +282,7 @@ NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char 
         r = ask_and_begin(client, name, name_bytes, hash, description, timeout_ms);
     if (r == NEARCALL_OK)
         client->request.sendings = sendings;
-    return r;
+    return r == NEARCALL_E_INTERRUPTED ? give_up_question(client) : r;
 }
 
 static int go_on(nearcall_client *client, nearcall_function *function, const char *hash)
