@@ -11,6 +11,7 @@ typedef struct core_handoff {
     nearcall_handoff *handle; /* NULL: closed, or not open yet */
     int uses;                 /* methods that use it: code that runs within may close it, which waits for them */
     uint64_t generation;      /* the process of these */
+    unsigned long user;       /* the thread of these */
     int is_closed;
 } core_handoff;
 
@@ -28,10 +29,10 @@ static int check_open(core_handoff *self)
     return -1;
 }
 
-/* A child has not the threads in which they were. */
+/* A child has not the threads in which they were, unless it was forked within one of them. */
 static void check_process(core_handoff *self)
 {
-    if (self->generation != self->state->fork_generation)
+    if (self->generation != self->state->fork_generation && self->user != PyThread_get_thread_ident())
         self->uses = 0;
     self->generation = self->state->fork_generation;
 }
@@ -57,6 +58,7 @@ static PyObject *use(PyObject *object, PyObject *args, handoff_method method)
         return NULL;
     check_process(self);
     self->uses++;
+    self->user = PyThread_get_thread_ident();
     result = method(self, args);
     self->uses -= self->uses > 0;
     if (self->is_closed)
