@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -55,6 +56,7 @@ func startKeeper(t *testing.T, options ...server.Option) (*server.Server, *keepe
 	must(t, s.Register("borrow", func(l load) load { return l }, server.Borrow()))
 	must(t, s.Register("borrow_apart", func(l load) load { return l }, server.Borrow(), server.MaxConcurrency(4)))
 	must(t, s.Register("raw", func(data []byte) []byte { return data }))
+	must(t, s.Register("leave", func(load) { runtime.Goexit() }))
 	path := filepath.Join(t.TempDir(), "keeper.sock")
 	listener, err := s.Listen(context.Background(), "unix:"+path)
 	must(t, err)
@@ -97,6 +99,33 @@ func TestLargeBytesInStructs(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A function that ends its goroutine leaves nothing of its arguments to the call after it.
+func TestLargeBytesOfAFunctionThatEndsItsGoroutine(t *testing.T) {
+	s, _, address := startKeeper(t)
+	c, err := client.New(address)
+	must(t, err)
+	keep, leave := client.Func1[load, load](c, "keep"), client.Func1[load, client.None](c, "leave")
+	for number := range 5 { // until the connection has its memory
+		_, err := keep(context.Background(), newLoad(number))
+		must(t, err)
+	}
+	for number := range 5 {
+		if _, err := leave(context.Background(), newLoad(number)); err == nil {
+			t.Fatal("a function that ended its goroutine has succeeded")
+		}
+		for _, sent := range []load{{Label: "small", Data: []byte{1}, Rest: []byte{2}}, newLoad(number)} {
+			got, err := keep(context.Background(), sent)
+			must(t, err)
+			if !got.equal(sent) {
+				t.Fatalf("%q came back as %q with %d bytes", sent.Label, got.Label, len(got.Data))
+			}
+		}
+	}
+	must(t, c.Close())
+	eventually(t, func() bool { return s.Statistics().InputBytes == 0 },
+		func() string { return fmt.Sprintf("%+v is still counted", s.Statistics()) })
 }
 
 // Callers that share a connection, of values in structs and of plain bytes, get what they have sent.

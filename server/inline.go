@@ -36,6 +36,8 @@ func (r *reader) begin(f *function, expiryNs uint64) {
 // replaceReader goes on in place of a goroutine that its call has ended.
 func replaceReader(r *reader) {
 	if r.finishInline() {
+		// processMemory, which would have done so, ended with that goroutine.
+		r.memory.dropKept()
 		r.read()
 	} else {
 		r.connection.calls.running.Done()

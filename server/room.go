@@ -104,7 +104,7 @@ func (m *memory) roomApart(head []byte, bytes int) sharedmemory.Place {
 
 // dropKept gives back what was counted for the payload.
 func (m *memory) dropKept() {
-	if m.kept.counted > 0 {
+	if m != nil && m.kept.counted > 0 {
 		m.share.giveBack(m.kept.counted)
 		m.kept.payload, m.kept.counted = nil, 0
 	}
