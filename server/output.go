@@ -130,8 +130,8 @@ func (o *output) raw(parts ...[]byte) bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.waitLocked(bytes, socketOnly) {
-		return false
+	if room := o.waitLocked(bytes, socketOnly); o.broken || !room {
+		return room // what is broken takes nothing, because nobody would write or count it
 	}
 	o.growLocked(bytes)
 	for _, part := range parts {

@@ -108,3 +108,20 @@ func TestWritesThatWaitHaveADeadline(t *testing.T) {
 		t.Errorf("an overdue write: deadlines %v, closed %v, broken %v", c.deadlines, c.closed, o.broken)
 	}
 }
+
+// TestABrokenOutputKeepsNothing: what was added would stay in memory, and nobody counts it.
+func TestABrokenOutputKeepsNothing(t *testing.T) {
+	c := &narrowCarrier{overdue: true}
+	o := newOutput(t, c)
+	sendReply(o)
+	if !o.broken {
+		t.Fatal("an overdue write has not broken the output")
+	}
+	former := len(o.pending)
+	for range 100 {
+		o.raw(make([]byte, outputBytesHeld))
+	}
+	if len(o.pending) > former {
+		t.Errorf("%d bytes wait for a peer that cannot be written to", len(o.pending))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -186,6 +187,9 @@ func (r *reader) readSimpleMessage() ([]byte, error) {
 // is no longer the reader.
 func (r *reader) handleSimple(message []byte) (goOn bool, err error) {
 	c := r.connection
+	if c.gate.Load() {
+		return true, net.ErrClosed // an answer could not be written
+	}
 	r.simple.number++
 	if !r.simple.line.isIdle() {
 		return true, r.queueSimple(message)
