@@ -99,11 +99,23 @@ func (n *packedNode) decode(src []byte, m memory.Memory, in place) ([]byte, erro
 	case len(list.Data) == 0:
 		m.SetEmpty()
 	case n.native:
-		m.SetElements(in.beside.elements(m, list.Data, int(n.bytes)), int(n.bytes))
+		elements := in.beside.elements(m, list.Data, int(n.bytes))
+		if n.of == msgpack.ElementBool && in.beside.reuses() {
+			onlyBools(elements)
+		}
+		m.SetElements(elements, int(n.bytes))
 	default:
 		_, err = n.listNode.decode(list.AppendPlain(nil), m, in)
 	}
 	return rest, err
+}
+
+// onlyBools makes bools of bytes that were some when ReadPacked looked. A result that is
+// reused may be decoded from memory that its sender changes.
+func onlyBools(elements []byte) {
+	for i := range elements {
+		elements[i] &= 1
+	}
 }
 
 // Packs reports whether values of the type may hold lists that can be sent as blocks.

@@ -121,13 +121,14 @@ func extensionBytes(src []byte, at int) uint64 {
 // returns aliases src, at any alignment. The elements have been checked as far as their
 // type does not allow every pattern of bits.
 func ReadPacked(src []byte, depth int) (list Packed, rest []byte, err error) {
-	if !IsPacked(src) {
+	// The form is looked at once: the sender may change what lies in shared memory.
+	at := extensionTypeAt(src)
+	if at == 0 || len(src) <= at || src[at] != packedType {
 		return Packed{}, src, mismatch(src, "packed list")
 	}
 	if err := CheckDepth(depth); err != nil {
 		return Packed{}, src, err
 	}
-	at := extensionTypeAt(src)
 	length, body := extensionBytes(src, at), src[at+1:]
 	if length > uint64(len(body)) {
 		return Packed{}, src, ErrShort
