@@ -131,6 +131,10 @@ func (e *execution) call(ctx context.Context) (err error) {
 func (e *execution) takeBeside() *codec.Beside {
 	b := &e.beside
 	b.Files, b.Gathers, b.KeptBytesMin = e.files, e.gathers && e.files == nil && len(e.function.interceptors) == 0, 0
+	if e.function.slots != nil {
+		// The next call, which may use the memory of the result, begins before that is sent.
+		b.Gathers = false
+	}
 	switch {
 	case e.function.borrows:
 		b.Borrow()
