@@ -226,8 +226,8 @@ func (r *reader) finishSimple() bool {
 	c, e := r.connection, &r.inline
 	stillReader := c.role.end(e.mark)
 	doneNs := c.account(e, e.startedNs, false)
-	e.cancel(context.Canceled)
 	if stillReader {
+		e.cancel(context.Canceled)
 		r.doneNs = doneNs
 		e.answerSimple(e.result, e.err)
 		e.context, e.payload, e.result = nil, nil, nil
@@ -240,6 +240,9 @@ func (r *reader) finishSimple() bool {
 		// The connection was closed meanwhile.
 		e.observeEnd(status.FromError(e.err), len(e.result))
 	}
+	// This comes last, because awaitSimple would take a context that ends for a call that
+	// is cancelled.
+	e.cancel(context.Canceled)
 	return false
 }
 
@@ -250,6 +253,7 @@ func (c *connection) awaitSimple(ctx context.Context, e *execution) {
 	if within == nil {
 		within = &callContext{deadline: time.Now().Add(time.Duration(e.expiryNs - c.server.clock.Ns()))}
 	}
+	defer within.finish() // which stops its timer
 	stop := context.AfterFunc(ctx, func() { within.end(context.Canceled) })
 	defer stop()
 	if returnsWithin(within, e.late) {
