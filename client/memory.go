@@ -146,15 +146,16 @@ func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Dur
 	return m
 }
 
-// isTrusted reports whether the server is of this user, or of one who may do anything. What
-// such a server might change while it is read, it might as well have sent.
+// isTrusted reports whether the server, or the program that made its listener, is of this
+// user. What such a server changes while it is read, it might as well have sent. The user
+// that stands for those of other namespaces is nobody's.
 func (c *connection) isTrusted() bool {
 	conn, ok := c.carrier.(net.Conn)
 	if !ok {
 		return false
 	}
 	server, err := peercred.Get(conn)
-	return err == nil && (server.UserID == 0 || server.UserID == uint32(os.Geteuid()))
+	return err == nil && server.UserID == uint32(os.Geteuid()) && server.UserID != peercred.OverflowUserID
 }
 
 // replyOf returns where the call wants its reply, for a frame that is nothing but a reply to

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 
@@ -126,13 +127,14 @@ func (r *reader) takeFromArena(into []byte, place, bytes int, grow func(bytes in
 	return into, bytes, err
 }
 
-// readOut reads what lies in such pages as appendOut copies from. A panic that has another
-// cause goes on.
+// readOut reads what lies in such pages as appendOut copies from. A peer that changes them
+// meanwhile may also make the reader index beyond what it has; that is its fault as well. A
+// panic that has another cause goes on.
 func readOut(body []byte, read func([]byte)) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		cause := recover()
-		if _, fault := cause.(interface{ Addr() uintptr }); fault {
+		if _, fault := cause.(runtime.Error); fault {
 			err = ErrFault
 		} else if cause != nil {
 			panic(cause)
