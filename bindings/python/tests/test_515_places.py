@@ -25,9 +25,10 @@ LARGE_BYTES = 3_000_000
 def test_loop_that_is_held_up_within_an_upload(
     start_server: Callable[..., Server], shared_memory: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server ends the connection for it. No call has done anything wrong, and what did not run is sent again."""
+    """The server ends the connection for it. No call has done anything wrong, and what did not run is sent again.
+    The upload goes by the socket in both cases: the arena is too small for it."""
     monkeypatch.setattr(_places, "_LANES_MAX", 1)
-    server = start_server("-frame-silence", "100ms")
+    server = start_server("-frame-silence", "100ms", "-shared-memory-arena", str(1 << 20))
     data = bytes(4_000_000)
 
     async def main() -> None:

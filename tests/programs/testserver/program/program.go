@@ -33,6 +33,7 @@ func Main(options ...server.Option) {
 	frameSilence := flag.Duration("frame-silence", wire.FrameSilenceMs*time.Millisecond, "see server.WithFrameSilence")
 	drainTimeout := flag.Duration("drain-timeout", 5*time.Second, "see server.WithDrainTimeout")
 	memoryPerUser := flag.Int64("shared-memory-bytes-per-user", -1, "see server.WithSharedMemoryBytesPerUser; -1: the default")
+	memoryArena := flag.Int("shared-memory-arena", wire.SharedMemoryArenaBytes, "see server.WithSharedMemoryArena")
 	memoryAfter := flag.Int("shared-memory-after-calls", wire.SharedMemoryAfterCalls, "see server.WithSharedMemoryAfter")
 	callsInFlight := flag.Int("calls-in-flight", wire.CallsInFlightMax, "see server.WithCallsInFlight: those of one connection")
 	callsInFlightPerUser := flag.Int("calls-in-flight-per-user", wire.CallsInFlightPerUserMax, "see server.WithCallsInFlight: those of one user")
@@ -54,7 +55,7 @@ func Main(options ...server.Option) {
 	options = append(options,
 		server.WithHelloTimeout(*helloTimeout), server.WithFrameTimeout(*frameTimeout), server.WithFrameSilence(*frameSilence),
 		server.WithDrainTimeout(*drainTimeout), server.WithAbstractAddresses(),
-		server.WithSharedMemoryAfter(*memoryAfter),
+		server.WithSharedMemoryArena(*memoryArena), server.WithSharedMemoryAfter(*memoryAfter),
 		server.WithCallsInFlight(*callsInFlight, *callsInFlightPerUser),
 		server.WithConnections(wire.ConnectionsMax, *connectionsPerUser),
 	)
