@@ -111,8 +111,8 @@ func RetryUnknown() CallOption {
 //		...
 //	}
 //
-// What the program has kept of a former result is overwritten, and fields that the schema
-// does not have stay as they are. It concerns Client.Call, whose result is the program's.
+// A call overwrites what the program has kept of a former result. Fields that the schema
+// does not have stay as they are. The option concerns Client.Call, whose result is the program's.
 func ReuseResult() CallOption {
 	return func(o *callOptions) { o.reuseResult = true }
 }

@@ -442,10 +442,11 @@ func MaxConcurrency(limit int) FunctionOption {
 }
 
 // Borrow promises that the function keeps no []byte and no list of numbers of its arguments,
-// wherever it is in them, and does not write to them: these may point into the request then and are valid until the function has returned, as a
-// []byte that is an argument itself always is. The result may hold them. A function that is
-// given large values saves an allocation and, because that memory is new, much of the time
-// that a call takes. What it needs for longer it has to copy.
+// wherever it is in them, and does not write to them. These may point into the request then,
+// and are valid until the function has returned, as a []byte that is an argument itself
+// always is. The result may hold them. A function that is given large values saves an
+// allocation and, because that memory is new, much of the time that a call takes. It has to
+// copy what it needs for longer.
 func Borrow() FunctionOption {
 	return func(c *functionConfig) { c.borrows = true }
 }

@@ -22,13 +22,13 @@ type Beside struct {
 	Pieces  []Piece
 
 	// KeptBytesMin is the size from which on a packed list, and a []byte inside a list, map
-	// or struct or as a result, points into the bytes that it is decoded from, which then belong to the
-	// value; 0 means never. Kept reports whether that was so.
+	// or struct or as a result, points into the bytes that it is decoded from, which then
+	// belong to the value; 0 means never. Kept reports whether that was so.
 	KeptBytesMin int
 	Kept         bool
 
-	// Reuses lets packed lists, and []byte in fields of structs, be decoded into the memory that they have,
-	// if it is large enough.
+	// Reuses lets packed lists, and []byte in fields of structs, be decoded into the memory
+	// that they have, if it is large enough.
 	Reuses bool
 }
 

@@ -24,7 +24,7 @@ const (
 	IgnoreUnknownFields Option = 1 << iota
 	// AliasBytes makes a decoded []byte point into the bytes that it was decoded from,
 	// so it is valid only as long as they are. A []byte inside a list, map, struct or
-	// any is always copied.
+	// any is copied, unless a Beside says otherwise.
 	AliasBytes
 	// ListFillsFields decodes a list that comes in place of a struct into the fields of the
 	// struct, in their order, as callers do with several results. It applies to the value

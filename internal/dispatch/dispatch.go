@@ -62,7 +62,8 @@ type rawFunc = func(ctx context.Context, data []byte) ([]byte, error)
 // not supported, the error says which, and why.
 //
 // A parameter of type []byte points into the request and is valid until the function
-// returns. The function may keep everything else.
+// returns. The function may keep everything else, unless it was called with a Beside that
+// lends it more.
 func NewFunction(name string, fn any, options Options) (*Function, error) {
 	adapter, err := adapterFor(name, fn)
 	if err != nil {
