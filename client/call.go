@@ -120,8 +120,8 @@ func (r *call) useTypes(name string, result any, args []any) *status.Error {
 }
 
 // prepareDecoding lets the reader decode a large result where it lies, if its memory is used
-// again: then nothing is left to copy. An interceptor or observer that sees
-// or counts the bytes still gets them.
+// again: then nothing is left to copy. An interceptor or observer that sees or counts the
+// bytes still gets them.
 func (c *core) prepareDecoding(r *call, result any) {
 	if !r.options.reuseResult || r.dynamic.types.result == nil || len(r.options.interceptors) > 0 || c.config.observer != nil {
 		return
