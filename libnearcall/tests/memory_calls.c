@@ -2,6 +2,7 @@
  * what stays readable for how long. */
 #include <sys/socket.h>
 
+#include "base/limits_gen.h"
 #include "calls/calls.h"
 #include "handle/handle.h"
 #include "script_memory.h"
@@ -311,9 +312,48 @@ static void requests_that_are_exchanged(void)
     script_end(&script);
 }
 
+/* Ends while it is awake, and what it has sent before hides that from a single look at its socket. */
+static void wakes_and_is_replaced(struct script *script)
+{
+    struct script_memory memory;
+    struct nc_memory_offer offer = SCRIPT_OFFER;
+    memory_begin(script, &memory, offer);
+    script_await(script);
+    memory_wake(script);
+    script_hang_up(script);
+    memory_end(&memory);
+    script_signal((struct script *)script->argument);
+    script_greet(script);
+    script_serve(script);
+}
+
+static void server_replaced_behind_a_wake(uint32_t flags)
+{
+    struct script script, back;
+    nearcall_reply reply;
+    nearcall_call_id call;
+    CHECK(sem_init(&back.signals, 0, 0) == 0);
+    script_start(&script, wakes_and_is_replaced, &back);
+    nearcall_client *client = memory_client(&script, flags);
+    script_signal(&script);
+    script_await(&back);
+    for (double began_ms = test_now_ms(); test_now_ms() - began_ms < 2.0 * NC_SOCKET_LOOK_US / 1000;)
+        ; /* the socket is looked at so seldom */
+    CHECK_CALL(client, nearcall_request(client, test_find(client, "f"), NEARCALL_CODEC_RAW), NEARCALL_OK);
+    nearcall_put_raw(client, "x", 1);
+    CHECK_CALL(client, nearcall_request_send(client, 5000, &call), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_wait(client, call, &reply), NEARCALL_OK);
+    CHECK(reply.bytes == 1 && reply.data[0] == 'x');
+    nearcall_close(client);
+    script_end(&script);
+    sem_destroy(&back.signals);
+}
+
 int main(void)
 {
     test_begin();
+    server_replaced_behind_a_wake(0);
+    server_replaced_behind_a_wake(NEARCALL_NONBLOCKING);
     bodies_of_all_sizes();
     less_than_was_reserved();
     requests_built_in_place();
