@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ func plannedNames() map[string]bool {
 	for _, g := range (tools{}).groups() {
 		for _, row := range g.rows {
 			names[row.name] = true
+			names[fmt.Sprintf("%s:%d", row.name, row.size)] = true
 		}
 		for _, left := range g.leftOut {
 			for name := range strings.SplitSeq(left.Group, ", ") {

@@ -15,7 +15,6 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/report"
 	"github.com/nearcall/nearcall/benchmarks/result"
 	"github.com/nearcall/nearcall/internal/windows"
-	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // rowsText are all groups.
@@ -23,24 +22,20 @@ import (
 //go:embed rows.txt
 var rowsText string
 
-// largeBytes are the sizes that travel outside a slot; the last is 4 MiB, but for
-// what a frame may hold beside its payload.
-var largeBytes = []int{4 << 10, 64 << 10, mebibyte, wire.FrameBytesMax - wire.ExtensionBytesMax}
-
 // rowValues are what the names in braces stand for.
 func (t tools) rowValues() map[string][]string {
 	processors, busy := busyCounts(t.processors())
 	return map[string][]string{
-		"function": report.PublishedFunctions, "bytes": numbers(largeBytes...), "few": {"1", "2"}, "several": {"16", "64"},
+		"function": report.PublishedFunctions, "bytes": numbers(report.LargeBytes...), "few": {"1", "2"}, "several": {"16", "64"},
 		"heavy": {"cobra", "perl", "python"}, "condition": {report.Sustained, report.Played},
 		"idle": numbers(report.IdleCounts...), "many": numbers(report.ManyCallers...),
 		"busy": numbers(busy...), "scheduler": numbers(processors), "processors": numbers(report.Processors...),
-		"size": numbers(smallBytes, largeBytes[0], largeBytes[1], mebibyte), "callers": {"1", "16", "64"}, "any_peer": peers(func(peerlist.Peer) bool { return true }),
+		"size": numbers(smallBytes, report.LargeBytes[0], report.LargeBytes[1], mebibyte), "callers": {"1", "16", "64"}, "any_peer": peers(func(peerlist.Peer) bool { return true }),
 		"shape": {"five", "narrow", "struct", "list", "results", "error"},
 		"once":  {"oneshot", "oneshot-timeout"}, "kept": {"persistent", "persistent-timeout"},
 		// In comparisons.txt.
 		"binding": {"perl", "python"}, "language": {"c", "perl", "python", "go"}, "further": {"second", "kept"}, "peer": peers(func(p peerlist.Peer) bool { return p.Quick }),
-		"below_mib": numbers(largeBytes[:2]...), "most": numbers(largeBytes[3]), "processes": {"1", "2", "4", "16", "64"},
+		"below_mib": numbers(report.LargeBytes[:2]...), "most": numbers(report.LargeBytes[3]), "processes": {"1", "2", "4", "16", "64"},
 		"pause": {"100us", "1ms", "10ms"}, "part": {"one", "half"},
 	}
 }

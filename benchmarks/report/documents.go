@@ -43,10 +43,11 @@ var (
 	Readme         = Document{"README.md"}
 	Measured       = Document{"docs/measured.md"}
 	EventLoopGuide = Document{"docs/guides/event-loop.md"}
+	CostsGuide     = Document{"docs/guides/costs.md"}
 )
 
 // Documents are all of them.
-func Documents() []Document { return []Document{Readme, Measured, EventLoopGuide} }
+func Documents() []Document { return []Document{Readme, Measured, EventLoopGuide, CostsGuide} }
 
 // UpdateDocuments replaces the figures in all documents of a project.
 func UpdateDocuments(root string, r *result.Result) error {

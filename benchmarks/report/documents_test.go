@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -81,6 +82,7 @@ func TestDocumentsAreStaleUntilUpdated(t *testing.T) {
 		t.Errorf("after the update: %v", err)
 	}
 	other := idleResult(1 << 20)
+	other.Date = other.Date.AddDate(0, 0, 1)
 	other.Rows = append(other.Rows, example().Rows...)
 	if err := report.CheckDocuments(root, other); !errors.Is(err, report.ErrStale) || !namesAll(err) {
 		t.Errorf("with other figures: %v", err)
@@ -133,9 +135,30 @@ func TestMeasuredShowsPicturesAndTables(t *testing.T) {
 	}
 }
 
+func TestCostsAreShownBySizeAndAsRatios(t *testing.T) {
+	r := everything()
+	p50 := map[string]int64{
+		"nearcall-c-embed-shape-integers:64": 400, "nearcall-c-embed-shape-struct:64": 1_000,
+		"nearcall-c-shm:64": 730, "nearcall-c-shm:800000": 200_000, "nearcall-c-shm-floats:800000": 250_000,
+	}
+	for i, row := range r.Rows {
+		if ns, is := p50[fmt.Sprintf("%s:%d", row.Name, row.Size)]; is {
+			r.Rows[i].P50NS, r.Rows[i].MeanNS = ns, ns
+		}
+	}
+	text := shown(t, report.CostsGuide, r)
+	wantIn(t, text, "(../../benchmarks/results/distributions.png)", "(../../benchmarks/results/sizes.png)",
+		"| a struct of three there and back | 1.00 us | ", " | 2.50 |\n", "| 64 | 0.73 us |", "| C | 200.0 us | 250.0 us | 1.25 |")
+	wantNotIn(t, text, "not measured", "\n\n\n")
+}
+
 // A heading without anything under it says that something was forgotten.
-func TestMeasuredHasNoEmptyParts(t *testing.T) {
-	for _, text := range []string{shown(t, report.Measured, everything()), shown(t, report.Measured, example())} {
+func TestDocumentsHaveNoEmptyParts(t *testing.T) {
+	var texts []string
+	for _, d := range []report.Document{report.Measured, report.CostsGuide} {
+		texts = append(texts, shown(t, d, everything()), shown(t, d, example()))
+	}
+	for _, text := range texts {
 		if empty := regexp.MustCompile(`(?m)^##+ .*\n+(?:#|<!)`).FindString(text); empty != "" {
 			t.Errorf("there is nothing under %q in:\n%s", empty, text)
 		}

@@ -88,6 +88,9 @@ func (r run) figure(name string) func(result.Row) string {
 	case "mean / floor":
 		return r.ofFloor
 	}
+	if with, is := strings.CutPrefix(name, "p50 / "); is {
+		return func(row result.Row) string { return r.ofRow(row, with) }
+	}
 	for _, figure := range slices.Concat(rowFigures, otherFigures) {
 		if figure.name == name {
 			return figure.says
@@ -98,6 +101,15 @@ func (r run) figure(name string) func(result.Row) string {
 		return func(row result.Row) string { return microseconds(of(row)) }
 	}
 	panic("rows say nothing that is called " + name)
+}
+
+// ofRow is how many times another row's a row's median is.
+func (r run) ofRow(row result.Row, with string) string {
+	other, c := r.find(with)
+	if c.Missing || other.P50NS == 0 {
+		return ""
+	}
+	return factor(float64(row.P50NS) / float64(other.P50NS))
 }
 
 // either is one of two texts.

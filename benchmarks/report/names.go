@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // Conditions in which calls are sustained: the groups' names, which end those of their rows.
@@ -20,6 +22,9 @@ var (
 	PublishedFunctions = []string{"one", "ack", "md5"}
 	// ManyCallers are how many forked callers there are at once.
 	ManyCallers = []int{100, 500, 1000}
+	// LargeBytes are the sizes that travel outside a slot; the last is 4 MiB, but for what a
+	// frame may hold beside its payload.
+	LargeBytes = []int{4 << 10, 64 << 10, 1 << 20, wire.FrameBytesMax - wire.ExtensionBytesMax}
 	// Processors are the values of GOMAXPROCS that the poller's benchmarks run with.
 	Processors = []int{1, 2, 4, 8, 16, 32}
 	// PublishedRuns are how many runs were made one after the other.

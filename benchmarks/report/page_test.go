@@ -49,8 +49,13 @@ func everything() *result.Result {
 		if err != nil {
 			callers = 1
 		}
+		name, bytes, sized := strings.Cut(name, ":")
+		size := 64
+		if sized {
+			size, _ = strconv.Atoi(bytes)
+		}
 		if last != "processes" {
-			add("others-"+last, name, 64, callers, int64(200*(i+1)))
+			add("others-"+last, name, size, callers, int64(200*(i+1)))
 		}
 	}
 	for i, name := range []string{"nearcall-c-shm", "nearcall-c-socket", "floor-go-socket", "floor-c-socket", "memcpy"} {

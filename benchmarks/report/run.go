@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 // A run is a result, with the tables and charts that show it.
 type run struct {
 	*result.Result
-	rows     map[string]result.Row // of each name the one with the fewest bytes
+	rows     map[string]result.Row // of each name the one with the fewest bytes, and as NAME:BYTES all
 	measures map[string]result.Measure
 	reasons  map[string]string // why a row, part or group was left out
 	tables   []table           // without their cells
@@ -25,6 +26,7 @@ func runOf(of *result.Result) run {
 		if other, known := r.rows[row.Name]; !known || row.Size < other.Size {
 			r.rows[row.Name] = row
 		}
+		r.rows[fmt.Sprintf("%s:%d", row.Name, row.Size)] = row
 	}
 	for _, measure := range of.Measures {
 		r.measures[measure.Name] = measure
@@ -80,7 +82,7 @@ func (r run) cell(l line, c column, published string) cell {
 	row, found := r.find(name)
 	found.name, found.Theirs = name, published
 	if !found.Missing {
-		found.Here = r.figure(cmp.Or(l.figure, c.figure))(row)
+		found.Here = r.figure(cmp.Or(l.figure, c.figureOf(l)))(row)
 	}
 	return found
 }

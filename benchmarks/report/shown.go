@@ -16,6 +16,7 @@ var shownText string
 var shownTemplate = template.Must(template.New("shown.txt").Funcs(template.FuncMap{
 	"slow": func() string { return slow }, "functions": func() []string { return PublishedFunctions }, "thousands": thousands[int],
 	"many": func() []int { return ManyCallers }, "processors": func() []int { return Processors },
+	"large": func() []int { return LargeBytes },
 	"bytes": func(size int) string { return chart.Bytes(float64(size)) },
 }).Parse(shownText))
 

@@ -40,6 +40,9 @@ func (c column) nameOf(l line) string {
 	return strings.ReplaceAll(c.name, "*", l.row)
 }
 
+// figureOf is what it says of a line.
+func (c column) figureOf(l line) string { return strings.ReplaceAll(c.figure, "*", l.row) }
+
 type line struct {
 	Name      string
 	Under     string // what else is to be known of the line, under its name
