@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -87,7 +88,11 @@ func appendArguments(beside *codec.Beside, b []byte, args []any) (_ []byte, by w
 }
 
 func badArgument(index int, err error) *status.Error {
-	return notExecuted(status.InvalidArgument, "argument %d: %w", index+1, err)
+	code := status.InvalidArgument
+	if errors.Is(err, msgpack.ErrTooLarge) {
+		code = status.ResourceExhausted
+	}
+	return notExecuted(code, "argument %d: %w", index+1, err)
 }
 
 // useTypes notes the types that the program passes and where it wants the result. If

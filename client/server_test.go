@@ -195,6 +195,29 @@ func TestResultTooLargeForTheCaller(t *testing.T) {
 	expectFailure(t, err, status.ResourceExhausted, status.OutcomeExecutedResultLost)
 }
 
+// Values that share their parts may have no end.
+func TestArgumentsAndResultsWithoutAnEnd(t *testing.T) {
+	endless := func() any {
+		value := any("x")
+		for range 30 {
+			value = []any{value, value}
+		}
+		return value
+	}
+	address := serve(t, "unix:"+filepath.Join(t.TempDir(), "s"), func(s *server.Server) {
+		must(t, s.Register("echo", func(value any) any { return value }))
+		must(t, s.Register("endless", endless))
+	})
+	c, err := client.New(address)
+	must(t, err)
+	defer c.Close()
+	ctx := context.Background()
+	expectFailure(t, c.Call(ctx, "echo", nil, endless()), status.ResourceExhausted, status.OutcomeNotExecuted)
+	_, err = client.Func1[any, any](c, "echo")(ctx, endless())
+	expectFailure(t, err, status.ResourceExhausted, status.OutcomeNotExecuted)
+	expectFailure(t, c.Call(ctx, "endless", new(any)), status.ResourceExhausted, status.OutcomeExecutedResultLost)
+}
+
 // A mapping may leave fields out, a struct of the program may not; neither may have
 // what the function's struct does not.
 func TestFieldsOfArguments(t *testing.T) {

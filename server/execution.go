@@ -96,7 +96,7 @@ func (e *execution) run(ctx context.Context) {
 		cause := recover()
 		switch {
 		case cause != nil:
-			e.err = e.recovered(fmt.Sprint(cause), "panicked")
+			e.err = e.recovered(panicText(cause), "panicked")
 		case !returned:
 			e.err = e.recovered("", "ended its goroutine (runtime.Goexit)")
 			e.markEnd()
@@ -211,6 +211,17 @@ func (e *execution) finish() {
 	if e.context != nil {
 		e.context.finish()
 	}
+}
+
+// panicText returns what a panic says. The value may have code of its own, which may do
+// anything but end this goroutine, whose call is not answered yet.
+func panicText(cause any) string {
+	text := make(chan string, 1)
+	go func() {
+		defer close(text)
+		text <- fmt.Sprint(cause)
+	}()
+	return <-text
 }
 
 // recovered logs what the function did instead of returning, and returns the error that

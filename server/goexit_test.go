@@ -54,6 +54,28 @@ func TestGoexitIsAnsweredAndSurvived(t *testing.T) {
 	}
 }
 
+// A leavingText ends the goroutine that asks for its text.
+type leavingText struct{}
+
+func (leavingText) String() string { leave(); return "" }
+
+// TestPanicWhoseTextEndsTheGoroutine: what a panic says is asked when nothing has been
+// answered yet.
+func TestPanicWhoseTextEndsTheGoroutine(t *testing.T) {
+	for name, options := range map[string][]server.FunctionOption{"inline": nil, "apart": {server.MaxConcurrency(1)}} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			register(t, s, "leave", func() { panic(leavingText{}) }, options...)
+			c := connect(t, start(t, s))
+			for range 3 {
+				_, failure := c.call("leave")
+				wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+			}
+			wantNoCallsInFlight(t, s)
+		})
+	}
+}
+
 // wantNoCallsInFlight checks that what ended is counted so: a server whose calls
 // are all over stops at once.
 func wantNoCallsInFlight(t *testing.T, s *server.Server) {

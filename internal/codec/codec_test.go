@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/tinylib/msgp/msgp"
 )
@@ -43,6 +45,43 @@ type (
 		Next *chain `json:"next"`
 	}
 )
+
+// shared returns a value with 2^levels parts, which it shares.
+func shared(levels int) any {
+	value := any("x")
+	for range levels {
+		value = []any{value, value}
+	}
+	return value
+}
+
+type twice struct{ One, Other *twice }
+
+// Parts that are shared are encoded as often as they are met: more than a frame may have is
+// refused before it takes the program's time and memory.
+func TestSharedPartsAreBounded(t *testing.T) {
+	var tree *twice
+	for range 30 {
+		tree = &twice{tree, tree}
+	}
+	text, pointer := strings.Repeat("x", 1<<20), make([]*string, 100_000)
+	names, values := map[string]any{}, map[string]any{"x": 1}
+	for i := range pointer {
+		pointer[i] = &text
+	}
+	for level := range 14 {
+		for key := range 4 {
+			names[fmt.Sprint(key)] = values
+		}
+		names, values = map[string]any{"level": level}, names
+	}
+	for name, value := range map[string]any{"lists": shared(30), "structs": tree, "pointers": pointer, "maps": values} {
+		encoded, err := codec.AppendValue(nil, value)
+		if !errors.Is(err, msgpack.ErrTooLarge) || !strings.Contains(fmt.Sprint(err), "frame_bytes_max") {
+			t.Errorf("%s: %d bytes, %v", name, len(encoded), err)
+		}
+	}
+}
 
 func sample() outer {
 	age, moment := int64(33), time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)

@@ -71,7 +71,10 @@ func (n *listNode) append(dst []byte, m memory.Memory, in place) ([]byte, error)
 	}
 	in = in.inside()
 	for i := range count {
-		var err error
+		err := msgpack.CheckSize(dst)
+		if err != nil {
+			return dst, err
+		}
 		if dst, err = n.element.append(dst, first.Behind(uintptr(i)*n.bytes), in); err != nil {
 			return dst, fmt.Errorf("element %d: %w", i, err)
 		}

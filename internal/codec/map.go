@@ -53,7 +53,10 @@ func (n *mapNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) 
 	for p.all.Reset(v); p.all.Next(); {
 		p.key.SetIterKey(&p.all)
 		p.element.SetIterValue(&p.all)
-		var err error
+		err := msgpack.CheckSize(dst)
+		if err != nil {
+			return dst, err
+		}
 		if dst, err = n.key.append(dst, p.keyAt, in.inside()); err != nil {
 			return dst, fmt.Errorf("key %q: %w", fmt.Sprint(p.key), err)
 		}

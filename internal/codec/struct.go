@@ -66,6 +66,9 @@ func (n *structNode) append(dst []byte, m memory.Memory, in place) ([]byte, erro
 	if err := msgpack.CheckDepth(in.depth); err != nil {
 		return dst, err
 	}
+	if err := msgpack.CheckSize(dst); err != nil {
+		return dst, err
+	}
 	if len(n.fields) == 0 {
 		return msgp.AppendMapHeader(dst, 0), nil
 	}

@@ -8,12 +8,14 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/codec"
+	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -240,6 +242,10 @@ func executed(err error) error {
 }
 
 func resultLost(f *schema.Function, err error) error {
-	return status.Errorf(status.Internal, "the result of %s cannot be encoded: %w", f.Name, err).
+	code := status.Internal
+	if errors.Is(err, msgpack.ErrTooLarge) {
+		code = status.ResourceExhausted
+	}
+	return status.Errorf(code, "the result of %s cannot be encoded: %w", f.Name, err).
 		With(status.OutcomeExecutedResultLost)
 }

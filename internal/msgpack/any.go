@@ -204,7 +204,10 @@ func appendList(dst []byte, list []any, depth int, other AppendOther) ([]byte, e
 	}
 	dst = msgp.AppendArrayHeader(dst, uint32(len(list)))
 	for _, element := range list {
-		var err error
+		err := CheckSize(dst)
+		if err != nil {
+			return dst, err
+		}
 		if dst, err = AppendAny(dst, element, depth+1, other); err != nil {
 			return dst, err
 		}
@@ -218,7 +221,10 @@ func appendPairs[K comparable](dst []byte, pairs map[K]any, depth int, other App
 	}
 	dst = msgp.AppendMapHeader(dst, uint32(len(pairs)))
 	for key, value := range pairs {
-		var err error
+		err := CheckSize(dst)
+		if err != nil {
+			return dst, err
+		}
 		if dst, err = appendKey(dst, key); err != nil {
 			return dst, err
 		}

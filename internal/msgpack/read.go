@@ -28,6 +28,18 @@ const (
 	ErrUTF8  = Error("the string is not valid UTF-8; use bytes for other data")
 )
 
+// ErrTooLarge is the refusal of values that take more bytes than any frame may have.
+var ErrTooLarge = fmt.Errorf("what the value has takes more than %d bytes when it is encoded, counted as often as it is in there (limit frame_bytes_max, at most)", wire.FrameBytesMaxCeiling)
+
+// CheckSize refuses to append more to what no frame may hold already. Parts that a value
+// shares are encoded as often as they are met, so a small value may otherwise have no end.
+func CheckSize(appended []byte) error {
+	if len(appended) > wire.FrameBytesMaxCeiling {
+		return ErrTooLarge
+	}
+	return nil
+}
+
 // CheckDepth refuses to open one more list, map or struct inside depth others.
 func CheckDepth(depth int) error {
 	if depth >= wire.NestingDepthMax {
