@@ -190,6 +190,8 @@ void ncp_encode_bool(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 /* ---- Time: seconds to nanoseconds ---- */
 
 static const NV seconds_limit = 9223372036854775808.0; /* 2 to the 63rd */
+static const NV durations_end = 1e10; /* more than one has, and few enough for an integer */
+#define NANOSECONDS_PER_SECOND INT64_C(1000000000)
 
 static void put_time(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value, NV seconds, IV extra_ns)
 {
@@ -244,12 +246,16 @@ void ncp_encode_time(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 
 void ncp_encode_duration(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
-    NV nanoseconds = require_number(aTHX_ e, type, value) * 1e9;
+    NV seconds = require_number(aTHX_ e, type, value);
+    NV whole = trunc(seconds);
+    int64_t nanoseconds;
 
-    nanoseconds = nanoseconds < 0 ? ceil(nanoseconds - 0.5) : floor(nanoseconds + 0.5);
-    if (!(fabs(nanoseconds) < seconds_limit))
+    /* Whole seconds are exact, and so is what is left of them, but not the product of all of it. */
+    if (!(fabs(whole) < durations_end)
+        || __builtin_mul_overflow((int64_t)whole, NANOSECONDS_PER_SECOND, &nanoseconds)
+        || __builtin_add_overflow(nanoseconds, llrint((double)(seconds - whole) * 1e9), &nanoseconds))
         ncp_refuse(aTHX_ e, type, value);
-    nearcall_put_int(e->client, (int64_t)nanoseconds);
+    nearcall_put_int(e->client, nanoseconds);
 }
 
 /* ---- Characters and bytes ---- */

@@ -404,6 +404,8 @@ subtest 'times' => sub {
     cmp_ok( $now, '>=', $before, 'now' );
     cmp_ok( $now, '<=', $after + 1, 'is now' );
     is( $go->identity( Moment->new ), 1_700_000_000.25, 'as any' );
+    is( $go->later( -$_, $_ ), 0, "$_ seconds are exact" ) for 9_186_649_359, 9_186_649_359.5, -9_223_372_035.25, 0.1;
+    like( error_of { $go->later( 0, 9_223_372_037 ) }->message, qr/expected duration/, 'a second too long' );
     like( error_of { $go->later( 'soon', 0 ) }->message, qr/argument 1 \(moment\): expected time \(seconds since 1970, text as 2026-01-31T12:00:00Z, or an object with epoch\), got "soon"/, 'no time' );
     like( error_of { $go->later( 0, 1e300 ) }->message, qr/argument 2 \(by\): expected duration \(seconds, as 1\.5, of at most 9223372036\), got 1e\+?300/, 'too long' );
     like( error_of { $go->later( 0, '1.5s' ) }->message, qr/expected duration \(seconds, as 1\.5, .*\), got "1\.5s"/, 'with a unit' );

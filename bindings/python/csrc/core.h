@@ -36,6 +36,7 @@ typedef struct core_state {
     PyObject *finer_of;
     PyObject *plain_of;
     PyObject *number_of;
+    PyObject *seconds_of_number;
     PyObject *boolean_of;
     PyObject *integer_of;
     PyObject *text_of;

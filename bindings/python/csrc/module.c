@@ -127,6 +127,7 @@ static int import_objects(core_state *state)
         || (state->keyword_names = import_name("nearcall._schema", "keyword_names")) == NULL
         || (state->plain_of = import_name("nearcall._values", "plain")) == NULL
         || (state->number_of = import_name("nearcall._values", "number")) == NULL
+        || (state->seconds_of_number = import_name("nearcall._values", "seconds")) == NULL
         || (state->boolean_of = import_name("nearcall._values", "boolean")) == NULL
         || (state->integer_of = import_name("nearcall._values", "integer")) == NULL
         || (state->text_of = import_name("nearcall._values", "text")) == NULL
@@ -253,6 +254,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->buffered_random);
     Py_VISIT(state->plain_of);
     Py_VISIT(state->number_of);
+    Py_VISIT(state->seconds_of_number);
     Py_VISIT(state->boolean_of);
     Py_VISIT(state->integer_of);
     Py_VISIT(state->text_of);
@@ -298,6 +300,7 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->buffered_random);
     Py_CLEAR(state->plain_of);
     Py_CLEAR(state->number_of);
+    Py_CLEAR(state->seconds_of_number);
     Py_CLEAR(state->boolean_of);
     Py_CLEAR(state->integer_of);
     Py_CLEAR(state->text_of);

@@ -7,6 +7,8 @@
 #define SECONDS_PER_DAY INT64_C(86400)
 #define NANOSECONDS_PER_MICROSECOND INT64_C(1000)
 #define NANOSECONDS_PER_SECOND INT64_C(1000000000)
+/* More than a duration has, and few enough for an integer. */
+#define SECONDS_BOUND 1e10
 
 /* What timedelta itself has there: its subclasses make something else of these names. */
 static int part_of(PyObject *delta, PyObject *descriptor, int64_t *ret_value)
@@ -124,45 +126,69 @@ PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanos
     return moment;
 }
 
-static int duration_from_seconds(core_state *state, double seconds, int64_t *ret_nanoseconds)
+/* Both parts must have the same sign: then the sum fits wherever it is in range. */
+static int put_together(core_state *state, int64_t seconds, int64_t rest, int64_t *ret_nanoseconds)
 {
-    double nanoseconds = nearbyint(seconds * (double)NANOSECONDS_PER_SECOND);
+    int64_t nanoseconds;
 
-    /* -2^63 and 2^63 are exact as doubles; the upper one is out of range. */
-    if (!(nanoseconds >= (double)INT64_MIN && nanoseconds < -(double)INT64_MIN)) {
+    if (__builtin_mul_overflow(seconds, NANOSECONDS_PER_SECOND, &nanoseconds)
+        || __builtin_add_overflow(nanoseconds, rest, ret_nanoseconds)) {
         PyErr_SetNone(state->refusal);
         return -1;
     }
-    *ret_nanoseconds = (int64_t)nanoseconds;
     return 0;
+}
+
+/* The nearest nanosecond: the whole seconds of a float are exact, and so is what is left of it, but not
+ * the product of all of it. */
+static int duration_from_seconds(core_state *state, double seconds, int64_t *ret_nanoseconds)
+{
+    double whole = trunc(seconds);
+
+    if (!(whole >= -SECONDS_BOUND && whole <= SECONDS_BOUND)) {
+        PyErr_SetNone(state->refusal);
+        return -1;
+    }
+    return put_together(state, (int64_t)whole, llrint((seconds - whole) * (double)NANOSECONDS_PER_SECOND),
+                        ret_nanoseconds);
 }
 
 static int duration_from_timedelta(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
 {
-    int64_t seconds, rest, nanoseconds;
+    int64_t seconds, rest;
 
     if (split_timedelta(state, value, &seconds, &rest) < 0)
         return -1;
-    /* For a negative duration the sum may fit where its first term does not. */
     if (seconds < 0) {
         seconds++;
         rest -= NANOSECONDS_PER_SECOND;
     }
-    if (__builtin_mul_overflow(seconds, NANOSECONDS_PER_SECOND, &nanoseconds)
-        || __builtin_add_overflow(nanoseconds, rest, &nanoseconds)) {
+    return put_together(state, seconds, rest, ret_nanoseconds);
+}
+
+/* Whole seconds, or nanoseconds where one is one of them. */
+static int duration_from_integer(core_state *state, PyObject *value, int64_t one, int64_t *ret_nanoseconds)
+{
+    int overflow;
+    long long whole = PyLong_AsLongLongAndOverflow(value, &overflow);
+
+    if (whole == -1 && PyErr_Occurred())
+        return -1;
+    if (overflow || __builtin_mul_overflow(whole, one, ret_nanoseconds)) {
         PyErr_SetNone(state->refusal);
         return -1;
     }
-    *ret_nanoseconds = nanoseconds;
     return 0;
 }
 
 static int duration_from_number(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
 {
-    PyObject *number = PyObject_CallFunctionObjArgs(state->number_of, value, NULL);
+    PyObject *number = PyObject_CallFunctionObjArgs(state->seconds_of_number, value, NULL);
     int r = -1;
 
-    if (number != NULL)
+    if (number != NULL && PyLong_Check(number))
+        r = duration_from_integer(state, number, 1, ret_nanoseconds);
+    else if (number != NULL)
         r = duration_from_seconds(state, PyFloat_AsDouble(number), ret_nanoseconds);
     Py_XDECREF(number);
     return r;
@@ -183,7 +209,6 @@ static int duration_from_proxy(core_state *state, PyObject *value, int64_t *ret_
 int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_nanoseconds)
 {
     int is_delta;
-    double seconds;
 
     if (PyObject_TypeCheck(value, (PyTypeObject *)state->timedelta_type))
         return duration_from_timedelta(state, value, ret_nanoseconds);
@@ -192,14 +217,11 @@ int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_n
         return -1;
     if (is_delta)
         return duration_from_proxy(state, value, ret_nanoseconds);
-    if (!PyFloat_Check(value) && !PyLong_Check(value))
-        return duration_from_number(state, value, ret_nanoseconds);
-    seconds = PyFloat_Check(value) ? PyFloat_AsDouble(value) : PyLong_AsDouble(value);
-    if (seconds == -1.0 && PyErr_Occurred())
-        PyErr_SetNone(state->refusal); /* an integer that no float64 is */
-    else
-        return duration_from_seconds(state, seconds, ret_nanoseconds);
-    return -1;
+    if (PyFloat_Check(value))
+        return duration_from_seconds(state, PyFloat_AsDouble(value), ret_nanoseconds);
+    if (PyLong_Check(value))
+        return duration_from_integer(state, value, NANOSECONDS_PER_SECOND, ret_nanoseconds);
+    return duration_from_number(state, value, ret_nanoseconds);
 }
 
 PyObject *core_duration_to_python(core_state *state, int64_t nanoseconds)

@@ -33,6 +33,9 @@ NO_LISTS = (str, bytes, bytearray, collections.UserString)
 """Texts are iterable, and no lists; nor is what says that it is one, as a proxy does."""
 
 _WHOLE_NUMBERS_END = 2.0**53
+_DURATIONS_END_S = 1e10
+_NANOSECOND_DIGITS = 9
+_NANOSECONDS = 10**_NANOSECOND_DIGITS
 _KINDS = (
     "None, bool, int, float, str, bytes, list, dict and datetime can be sent, and numbers of other types; "
     "convert it to one of them"
@@ -118,6 +121,33 @@ def number(value: Any) -> float:
     if not (_is_exact(value, real) if whole is None else whole == real):
         raise Refusal("it has digits that a float64 has not; use float(value) if they do not matter")
     return real
+
+
+def seconds(value: Any) -> int | float:
+    """Whole nanoseconds of seconds that are written exactly, or else a float of seconds."""
+    if _is_decimal(value) and type(value).__module__ == "decimal":
+        return _nanoseconds_of_decimal(value)
+    if _is_fraction(value) and type(value).__module__ == "fractions":
+        return _whole_nanoseconds(*divmod(value.numerator * _NANOSECONDS, value.denominator))
+    return number(value)
+
+
+def _nanoseconds_of_decimal(value: Any) -> int | float:
+    if not abs(real := _real(value)) < _DURATIONS_END_S:
+        return real  # which is refused for its size
+    sign, digits, exponent = value.as_tuple()
+    coefficient = "".join(map(str, digits)).rstrip("0")  # the exponent may be anything
+    exponent += len(digits) - len(coefficient) + _NANOSECOND_DIGITS
+    if not coefficient:
+        return 0
+    whole = int(coefficient) * 10**exponent if exponent >= 0 else 0
+    return _whole_nanoseconds(-whole if sign else whole, exponent < 0)
+
+
+def _whole_nanoseconds(whole: int, rest: int) -> int:
+    if rest:
+        raise Refusal("it has digits beyond nanoseconds; round it to nine of them")
+    return whole
 
 
 def finer(value: Any) -> tuple[int, int] | None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from giver import Giver, StartGiver
 
 import nearcall
-from nearcall import handoff
+from nearcall import Client, handoff
+from scripted import ScriptedServer, function
 from support import Recorder, Server
 
 HANG_SECONDS = 900
@@ -30,6 +33,22 @@ def folder() -> Iterator[Path]:
     """A folder with a path that is short enough for a socket's."""
     with tempfile.TemporaryDirectory(prefix="nearcall-") as name:
         yield Path(name)
+
+
+@pytest.fixture
+def sent(folder: Path) -> Callable[..., bytes]:
+    """What a server gets for a value of a type, whose description may say more."""
+    numbers = itertools.count()
+
+    def sent(kind: Any, value: Any, **described: Any) -> bytes:
+        with (
+            ScriptedServer(folder / f"{next(numbers)}", function([kind], [], **described)) as server,
+            Client(server.address) as client,
+        ):
+            client.call("f", value, timeout=50)
+        return server.requests[-1]
+
+    return sent
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import re
 import struct
 import types
 from collections import OrderedDict, UserDict
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -137,7 +138,7 @@ def test_numbers_whose_digits_would_be_lost(client: Client) -> None:
         fractions.Fraction(1, 3),
     ):
         refused(client, f"takes float64, got {type(value).__name__}; .*digits", f64=value)
-        with pytest.raises(nearcall.InvalidArgument, match="digits"):
+        with pytest.raises(nearcall.InvalidArgument, match="digits|within 292 years"):
             client.later(datetime.datetime.now(UTC), value)
 
 
@@ -269,6 +270,40 @@ def test_durations(client: Client) -> None:
         assert client.later(start, duration) == start + duration
     assert client.later(start, 1.5) == start + datetime.timedelta(seconds=1.5)
     assert client.later(start, -2) == start - datetime.timedelta(seconds=2)
+
+
+def exact_durations() -> dict[object, int]:
+    return {
+        9_186_649_359: 9_186_649_359 * 10**9,
+        -9_223_372_036: -9_223_372_036 * 10**9,
+        9_186_649_359.0: 9_186_649_359 * 10**9,
+        20_510_992.25: 20_510_992_250_000_000,
+        0.1: 100_000_000,
+        1e-10: 0,
+        decimal.Decimal("20510992.991445730"): 20_510_992_991_445_730,
+        decimal.Decimal("-9223372036.854775808"): -(2**63),
+        decimal.Decimal("1.50000000000000000000000000000"): 1_500_000_000,
+        decimal.Decimal("0e999999999"): 0,
+        decimal.Decimal("12E+3"): 12_000 * 10**9,
+        fractions.Fraction(-1, 10): -100_000_000,
+    }
+
+
+@pytest.mark.parametrize("given", exact_durations())
+def test_durations_of_seconds_are_exact(sent: Callable[..., bytes], given: object) -> None:
+    assert sent("duration", given) == sent("int64", exact_durations()[given])
+
+
+def test_durations_with_too_many_digits(client: Client) -> None:
+    start = datetime.datetime(2026, 1, 1, tzinfo=UTC)
+    for text in ("1.1234567891", "1e-10", "1e-999999", "-0.0000000001"):
+        with pytest.raises(nearcall.InvalidArgument, match="digits beyond nanoseconds"):
+            client.later(start, decimal.Decimal(text))
+    with pytest.raises(nearcall.InvalidArgument, match="digits beyond nanoseconds"):
+        client.later(start, fractions.Fraction(1, 3))
+    for value in (decimal.Decimal("1e999999"), decimal.Decimal("nan"), decimal.Decimal("9223372036.854775808")):
+        with pytest.raises(nearcall.InvalidArgument, match="within 292 years"):
+            client.later(start, value)
 
 
 def test_durations_that_do_not_fit(client: Client) -> None:

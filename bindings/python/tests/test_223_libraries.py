@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import datetime
 import fractions
-import itertools
 import struct
 import sys
 import types
 from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pandas
@@ -21,7 +19,6 @@ from werkzeug.local import LocalProxy
 
 import nearcall
 from nearcall import Client, Outcome
-from scripted import ScriptedServer, function
 from support import Server, run_python
 
 START = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)  # noqa: UP017 - pendulum's has the same name
@@ -110,17 +107,7 @@ def test_no_time_of_pandas(client: Client) -> None:
 
 
 @pytest.mark.parametrize("nanoseconds", [1_767_225_600_123_456_789, 1, -1, -1_500_000_000_001, 5_000_000_000_000])
-def test_nanoseconds_of_pandas(folder: Path, nanoseconds: int) -> None:
-    numbers = itertools.count()
-
-    def sent(kind: str, value: Any) -> bytes:
-        with (
-            ScriptedServer(folder / f"{next(numbers)}", function([kind], [])) as server,
-            Client(server.address) as client,
-        ):
-            client.call("f", value)
-        return server.requests[-1]
-
+def test_nanoseconds_of_pandas(sent: Callable[..., bytes], nanoseconds: int) -> None:
     delta = pandas.Timedelta(nanoseconds, "ns")
     for value in (delta, LocalProxy(lambda: delta)):
         assert sent("duration", value) == sent("int64", nanoseconds)

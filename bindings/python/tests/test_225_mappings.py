@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import functools
 import types
 from collections import Counter, OrderedDict, UserDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -34,17 +34,8 @@ STRUCT = {"struct": "Person"}
 
 
 @pytest.fixture
-def sent(folder: Path) -> Callable[[Any, Any], bytes]:
-    """What a server of such a function gets for a value."""
-    numbers = itertools.count()
-
-    def sent(kind: Any, value: Any) -> bytes:
-        description = function([kind], [], types={"Person": PERSON})
-        with ScriptedServer(folder / f"{next(numbers)}", description) as server, Client(server.address) as client:
-            client.call("f", value, timeout=50)
-        return server.requests[-1]
-
-    return sent
+def sent(sent: Callable[..., bytes]) -> Callable[[Any, Any], bytes]:
+    return functools.partial(sent, types={"Person": PERSON})
 
 
 # ---- Subclasses of dict without code of their own for what they hold ----
