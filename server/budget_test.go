@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -307,6 +308,70 @@ func TestWaitingRequestsAreBounded(t *testing.T) {
 		}
 	}
 	wantNothingHeld(t, s, []*caller{c})
+}
+
+// A roomy value takes many times the one byte that an empty struct may come in.
+type roomy struct {
+	One, Two, Three, Four, Five, Six, Seven, Eight string
+	Of                                             *roomy
+}
+
+// TestDecodedArgumentsAreBounded: a byte may be hundreds of bytes when it is decoded.
+func TestDecodedArgumentsAreBounded(t *testing.T) {
+	const room, many, few = 4 << 20, 100_000, 1_000
+	s, g := newServer(t, server.WithInputBytes(1<<30, room)), newGate()
+	register(t, s, "lists", func(list []roomy) int { return len(list) })
+	register(t, s, "pointers", func(list []*roomy) int { return len(list) }, server.MaxConcurrency(1))
+	register(t, s, "maps", func(all map[int32]roomy) int { return len(all) })
+	register(t, s, "texts", func(all map[string]int64) int { return len(all) })
+	register(t, s, "any", func(list []any) int { return len(list) })
+	register(t, s, "leave", func([]roomy) { leave() })
+	register(t, s, "panic", func([]roomy) { panic("here") })
+	register(t, s, "wait", func(list []roomy) { g.wait() })
+	path := start(t, s)
+	c := connect(t, path)
+	empty := map[string]any{}
+	values := map[string]func(int) any{
+		"maps":  func(n int) any { return numbered(n, func(i int) int64 { return int64(i) }, any(empty)) },
+		"texts": func(n int) any { return numbered(n, strconv.Itoa, any(int64(1))) },
+	}
+	for _, name := range []string{"lists", "pointers", "maps", "texts", "any"} {
+		value := values[name]
+		if value == nil {
+			value = func(n int) any { return slices.Repeat([]any{empty}, n) }
+		}
+		_, failure := c.call(name, value(many))
+		wantFailure(t, failure, status.ResourceExhausted, status.OutcomeNotExecuted)
+		if failure == nil || !strings.Contains(failure.Message, "input_bytes_per_user_max") {
+			t.Errorf("%s: %v names no limit", name, failure)
+		}
+		if length, failure := c.call(name, value(few)); length != int64(few) {
+			t.Errorf("%s: %v, %v", name, length, failure)
+		}
+	}
+	for range 100 { // each gives back what it took
+		_, failure := c.call("leave", slices.Repeat([]any{empty}, few))
+		wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+		_, failure = c.call("panic", slices.Repeat([]any{empty}, few))
+		wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+	}
+	c.begin("wait", 0, slices.Repeat([]any{empty}, few))
+	<-g.started
+	if held := s.Statistics().InputBytes; held < few*64 {
+		t.Errorf("%d bytes are counted while the function runs", held)
+	}
+	close(g.release)
+	c.next()
+	wantNothingHeld(t, s, []*caller{c})
+}
+
+// numbered returns a map of n keys.
+func numbered[K comparable](n int, key func(int) K, value any) map[K]any {
+	all := map[K]any{}
+	for i := range n {
+		all[key(i)] = value
+	}
+	return all
 }
 
 // TestTakenOverRequestsAreCounted: a call that the watch took from the reader keeps the

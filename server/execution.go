@@ -8,6 +8,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/descriptors"
+	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/nexts"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -52,12 +53,14 @@ type execution struct {
 	callError error // the error that it returned
 	nexts     nexts.Guard
 	result    []byte
-	gathers   bool         // long parts of typed results may stay where they are
-	beside    codec.Beside // these parts, and the files while the function is called
-	parts     [][]byte     // of the reply, while it is sent
-	scratch   []byte       // where typed results are encoded
-	reserved  int64        // bytes of it that are counted in the user's share
-	err       error        // nil or a *status.Error with its outcome
+	meter     msgpack.Meter // of what the arguments take
+	decoded   int64         // bytes of them that are counted in the user's share
+	gathers   bool          // long parts of typed results may stay where they are
+	beside    codec.Beside  // these parts, and the files while the function is called
+	parts     [][]byte      // of the reply, while it is sent
+	scratch   []byte        // where typed results are encoded
+	reserved  int64         // bytes of it that are counted in the user's share
+	err       error         // nil or a *status.Error with its outcome
 }
 
 // start runs the function and marks how far it has come. If the connection was closed
@@ -96,8 +99,10 @@ func (e *execution) run(ctx context.Context) {
 		cause := recover()
 		switch {
 		case cause != nil:
+			e.giveBackDecoded()
 			e.err = e.recovered(panicText(cause), "panicked")
 		case !returned:
+			e.giveBackDecoded()
 			e.err = e.recovered("", "ended its goroutine (runtime.Goexit)")
 			e.markEnd()
 			if e.reader != nil {
@@ -121,6 +126,7 @@ func (e *execution) call(ctx context.Context) (err error) {
 		return err
 	}
 	e.result, err = e.function.CallWith(ctx, e.takeBeside(), e.codec, e.payload, e.scratch[:0])
+	e.giveBackDecoded()
 	if cap(e.result) > cap(e.scratch) {
 		e.keepScratch()
 	}
@@ -135,6 +141,10 @@ func (e *execution) takeBeside() *codec.Beside {
 		// The next call, which may use the memory of the result, begins before that is sent.
 		b.Gathers = false
 	}
+	if e.connection != nil {
+		e.meter = msgpack.Meter{Left: decodedBytesFree, Lender: e}
+		b.Meter = &e.meter
+	}
 	switch {
 	case e.function.borrows:
 		b.Borrow()
@@ -142,6 +152,33 @@ func (e *execution) takeBeside() *codec.Beside {
 		b.Keep(len(e.payload))
 	}
 	return b
+}
+
+const (
+	// decodedBytesFree is what arguments may take without being counted.
+	decodedBytesFree = 16 << 10
+	// decodedBytesStep is what is counted at least when they take more.
+	decodedBytesStep = 64 << 10
+)
+
+// Lend counts memory for arguments that are being decoded.
+func (e *execution) Lend(bytes int) (granted int, err error) {
+	of := &e.connection.user.input
+	granted = max(bytes, decodedBytesStep)
+	if !of.take(int64(granted)) {
+		return 0, refusedf(status.ResourceExhausted, "%s takes arguments that need more memory than they have bytes: %s", e.function.name, of.shortage(int64(granted)))
+	}
+	e.decoded += int64(granted)
+	return granted, nil
+}
+
+// giveBackDecoded gives back what was counted for arguments. What the function keeps of
+// them is its own matter.
+func (e *execution) giveBackDecoded() {
+	if e.decoded > 0 {
+		e.connection.user.input.giveBack(e.decoded)
+		e.decoded = 0
+	}
 }
 
 // resultBytes returns how many bytes the result has in all.

@@ -27,6 +27,9 @@ type Beside struct {
 	KeptBytesMin int
 	Kept         bool
 
+	// Meter counts the memory that decoded values take, if it is not nil.
+	Meter *msgpack.Meter
+
 	// Reuses lets packed lists, and []byte in fields of structs, be decoded into the memory
 	// that they have, if it is large enough.
 	Reuses bool
@@ -125,6 +128,13 @@ func (b *Beside) appendBlock(dst, elements []byte) []byte {
 
 func (b *Beside) gathers(data []byte) bool {
 	return b != nil && b.Gathers && len(data) >= pieceBytesMin && len(b.Pieces) < piecesMax
+}
+
+func (b *Beside) meter() *msgpack.Meter {
+	if b == nil {
+		return nil
+	}
+	return b.Meter
 }
 
 func (b *Beside) reuses() bool { return b != nil && b.Reuses }

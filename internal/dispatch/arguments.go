@@ -1,9 +1,12 @@
 package dispatch
 
 import (
+	"errors"
+
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/status"
 	"github.com/tinylib/msgp/msgp"
 )
 
@@ -67,7 +70,11 @@ func (a *arguments) tookAll(rest []byte, failed int, err error) {
 }
 
 func (a *arguments) fail(err error) {
-	a.err = refused("%s: %w", a.of.Name, codec.AtArgument(a.of, a.index, err))
+	failed := refused("%s: %w", a.of.Name, codec.AtArgument(a.of, a.index, err))
+	if own := (*status.Error)(nil); errors.As(err, &own) {
+		failed.Code = own.Code // of whoever has no room for them
+	}
+	a.err = failed
 }
 
 // close returns why the function cannot be called, or nil. If it can be called, it owns

@@ -226,7 +226,7 @@ func (f *Function) rawByCall(ctx context.Context, data []byte) ([]byte, error) {
 }
 
 // refused returns the error of a call that was not started.
-func refused(format string, args ...any) error {
+func refused(format string, args ...any) *status.Error {
 	return status.Errorf(status.InvalidArgument, format, args...).With(status.OutcomeNotExecuted)
 }
 

@@ -13,7 +13,10 @@ import (
 // maps or structs. It returns nil, bool, int64, uint64 (only above the largest
 // int64), float64, string, []byte, time.Time, []any, map[string]any or, for a
 // map with integer keys, map[int64]any. Nothing of it aliases src.
-func ReadAny(src []byte, depth int) (any, []byte, error) {
+func ReadAny(src []byte, depth int) (any, []byte, error) { return ReadAnyBy(nil, src, depth) }
+
+// ReadAnyBy is ReadAny that counts what the value takes.
+func ReadAnyBy(by *Meter, src []byte, depth int) (any, []byte, error) {
 	switch msgp.NextType(src) {
 	case msgp.NilType:
 		return nil, src[1:], nil
@@ -32,15 +35,15 @@ func ReadAny(src []byte, depth int) (any, []byte, error) {
 		data, rest, err := ReadBytes(src)
 		return boxed(append([]byte{}, data...), rest, err)
 	case msgp.ArrayType:
-		return readAnyList(src, depth)
+		return readAnyList(by, src, depth)
 	case msgp.MapType:
-		return readAnyMap(src, depth)
+		return readAnyMap(by, src, depth)
 	}
 	if isTimestamp(src) {
 		return boxed(ReadTime(src))
 	}
 	if IsPacked(src) {
-		return readAnyPacked(src, depth)
+		return readAnyPacked(by, src, depth)
 	}
 	return nil, src, mismatch(src, "any")
 }
@@ -61,15 +64,18 @@ func readAnyUint(src []byte) (any, []byte, error) {
 	return boxed(value, rest, err)
 }
 
-func readAnyList(src []byte, depth int) (any, []byte, error) {
+func readAnyList(by *Meter, src []byte, depth int) (any, []byte, error) {
 	count, rest, err := ReadList(src, depth)
+	if err == nil {
+		err = by.Take(count+1, anyBytes)
+	}
 	if err != nil {
 		return nil, src, err
 	}
 	list := make([]any, 0, FirstRoom(count))
 	for range count {
 		var element any
-		if element, rest, err = ReadAny(rest, depth+1); err != nil {
+		if element, rest, err = ReadAnyBy(by, rest, depth+1); err != nil {
 			return nil, src, err
 		}
 		list = append(list, element)
@@ -81,18 +87,21 @@ func readAnyList(src []byte, depth int) (any, []byte, error) {
 // read: a sender may claim many and send bad ones.
 func FirstRoom(count int) int { return min(count, 64) }
 
-func readAnyMap(src []byte, depth int) (any, []byte, error) {
+func readAnyMap(by *Meter, src []byte, depth int) (any, []byte, error) {
 	count, rest, err := ReadStruct(src, depth)
+	if err == nil {
+		err = by.Take(count+1, anyPairBytes)
+	}
 	if err != nil {
 		return nil, src, err
 	}
 	switch msgp.NextType(rest) {
 	case msgp.IntType, msgp.UintType:
 		if count > 0 {
-			return boxed(readPairs(rest, count, depth+1, readIntKey))
+			return boxed(readPairs(by, rest, count, depth+1, readIntKey))
 		}
 	}
-	return boxed(readPairs(rest, count, depth+1, readTextKey))
+	return boxed(readPairs(by, rest, count, depth+1, readTextKey))
 }
 
 func readIntKey(src []byte) (int64, []byte, error) { return ReadInt(src, 64) }
@@ -102,14 +111,14 @@ func readTextKey(src []byte) (string, []byte, error) {
 	return string(text), rest, err
 }
 
-func readPairs[K comparable](src []byte, count, depth int, readKey func([]byte) (K, []byte, error)) (map[K]any, []byte, error) {
+func readPairs[K comparable](by *Meter, src []byte, count, depth int, readKey func([]byte) (K, []byte, error)) (map[K]any, []byte, error) {
 	pairs := make(map[K]any, FirstRoom(count))
 	for i := range count {
 		key, rest, err := readKey(src)
 		if err != nil {
 			return nil, src, fmt.Errorf("map key: %w", err)
 		}
-		if pairs[key], src, err = ReadAny(rest, depth); err != nil {
+		if pairs[key], src, err = ReadAnyBy(by, rest, depth); err != nil {
 			return nil, src, err
 		}
 		if len(pairs) == i {

@@ -295,11 +295,14 @@ func AppendPlain(dst, src []byte, depth int) (out, rest []byte, err error) {
 }
 
 // readAnyPacked reads a packed list as the list that it stands for.
-func readAnyPacked(src []byte, depth int) (any, []byte, error) {
+func readAnyPacked(by *Meter, src []byte, depth int) (any, []byte, error) {
 	packed, rest, err := ReadPacked(src, depth)
+	if err == nil {
+		err = by.Take(packed.Count(), anyBytes)
+	}
 	if err != nil {
 		return nil, src, err
 	}
-	list, _, err := ReadAny(packed.AppendPlain(nil), depth)
+	list, _, err := ReadAny(packed.AppendPlain(nil), depth) // which is counted
 	return list, rest, err
 }

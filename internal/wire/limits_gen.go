@@ -47,9 +47,11 @@ const (
 	PendingOutputBytesMaxCeiling = 67108864
 
 	// InputBytesPerUserMax (bytes): requests of one user that have arrived, in
-	// whole or in part, and have not run; what fits a connection's own small
-	// buffers is not counted. Why: 64 requests of 4 MiB; one user cannot use up
-	// the machine's memory with frames that never end.
+	// whole or in part, and have not run, and the memory of decoded arguments
+	// until their function has returned; what fits a connection's own small
+	// buffers is not counted, nor are the first 16 KiB of arguments. Why: 64
+	// requests of 4 MiB; one user cannot use up the machine's memory with frames
+	// that never end, or with bytes that become structs of hundreds.
 	InputBytesPerUserMax        = 268435456
 	InputBytesPerUserMaxCeiling = 1099511627776
 

@@ -35,7 +35,7 @@
 #define NC_PENDING_OUTPUT_BYTES_MAX 1048576
 #define NC_PENDING_OUTPUT_BYTES_MAX_CEILING 67108864
 
-/* bytes: requests of one user that have arrived, in whole or in part, and have not run; what fits a connection's own small buffers is not counted. */
+/* bytes: requests of one user that have arrived, in whole or in part, and have not run, and the memory of decoded arguments until their function has returned; what fits a connection's own small buffers is not counted, nor are the first 16 KiB of arguments. */
 #define NC_INPUT_BYTES_PER_USER_MAX 268435456
 #define NC_INPUT_BYTES_PER_USER_MAX_CEILING 1099511627776
 
