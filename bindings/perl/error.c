@@ -1,11 +1,15 @@
 /* Nearcall::Error objects: hashes that lib/Nearcall/Error.pm gives methods to. */
 #include "nearcall_perl.h"
 
-static bool is_generated(pTHX_ const COP *cop)
+/* Generated code, and what the binding itself has in Perl below a method. */
+static bool is_between(pTHX_ const COP *cop)
 {
     HV *package = CopSTASH(cop);
 
-    return package && hv_exists(package, "NEARCALL_GENERATED", strlen("NEARCALL_GENERATED"));
+    if (!package)
+        return false;
+    return hv_exists(package, "NEARCALL_GENERATED", strlen("NEARCALL_GENERATED"))
+           || (HvNAME_get(package) && strEQ(HvNAME_get(package), "Nearcall::CallOptions"));
 }
 
 const COP *ncp_caller(pTHX)
@@ -14,7 +18,7 @@ const COP *ncp_caller(pTHX)
     const PERL_CONTEXT *frame;
     I32 level = 0;
 
-    while (is_generated(aTHX_ cop) && (frame = caller_cx(level++, NULL)) != NULL)
+    while (is_between(aTHX_ cop) && (frame = caller_cx(level++, NULL)) != NULL)
         cop = frame->blk_oldcop;
     return cop;
 }

@@ -130,6 +130,7 @@ SV *ncp_view_with(pTHX_ const ncp_view *former, HV *stash, AV *given)
     int64_t timeout_ms = SvIV(given_at(aTHX_ given, TIMEOUT_MS));
     STRLEN bytes = NEARCALL_IDEMPOTENCY_KEY_BYTES;
 
+    PL_curcop = (COP *)ncp_caller(aTHX); /* whose mistakes these are; the next statement has its own */
     options.attempts_max = (uint32_t)SvUV(given_at(aTHX_ given, ATTEMPTS));
     options.backoff_first_us = SvIV(given_at(aTHX_ given, FIRST_US));
     options.backoff_most_us = SvIV(given_at(aTHX_ given, MOST_US));

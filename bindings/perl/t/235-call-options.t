@@ -118,7 +118,9 @@ subtest 'out of range' => sub {
     );
     for my $what ( sort keys %refused ) {
         my ($option) = @{ $refused{$what} };
-        like( error_of { $go->with( @{ $refused{$what} } ) }, qr/$option/, $what );
+        my $error = error_of { $go->with( @{ $refused{$what} } ) };
+        like( $error, qr/$option/, $what );
+        like( "$error", qr/ at \Q@{[__FILE__]}\E line @{[ __LINE__ - 2 ]}\b[^\n]*\n?\z/, "$what: the place" );
     }
     outcome_is( error_of { $go->with( metadata => { key => [ ('x' x 1000) x 5 ] } )->one },
         'RESOURCE_EXHAUSTED', 'not executed', 'more than fits' );

@@ -9,6 +9,9 @@ use Nearcall   ();
 
 our $VERSION = 'v0.1.0';
 
+# Mistakes are told of the program's own line.
+our @CARP_NOT = ('Nearcall');
+
 ## no critic (ProtectPrivateSubs)
 
 my %KNOWN = map { $_ => 1 } qw(
