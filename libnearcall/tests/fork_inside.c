@@ -82,6 +82,15 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
     return r;
 }
 
+ssize_t __real_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags)
+{
+    ssize_t r = __real_recv(fd, data, bytes, flags);
+    maybe_fork();
+    return r;
+}
+
 int __real_sched_yield(void);
 int __wrap_sched_yield(void);
 int __wrap_sched_yield(void)

@@ -18,6 +18,8 @@
 static volatile sig_atomic_t pending;
 static volatile sig_atomic_t strikes; /* a signal comes before the next sleep */
 
+ssize_t __real_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags);
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 int __real_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask);
@@ -32,6 +34,13 @@ static void strike(void)
         strikes = 0;
         CHECK(raise(SIGALRM) == 0);
     }
+}
+
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags)
+{
+    if (!(flags & MSG_DONTWAIT))
+        strike();
+    return __real_recv(fd, data, bytes, flags);
 }
 
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)

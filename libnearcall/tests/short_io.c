@@ -19,23 +19,39 @@ static uint64_t next_random(void)
     return state;
 }
 
+ssize_t __real_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags);
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
 
-ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+/* How much of so many bytes is received; 0: none, and errno says why. */
+static size_t some_of(size_t bytes)
 {
     if (!short_io)
-        return __real_recvmsg(fd, message, flags);
+        return bytes;
     if (next_random() % 8 == 0) {
         errno = next_random() % 2 ? EINTR : EAGAIN;
-        return -1;
+        return 0;
     }
     size_t some = (size_t)(1 + next_random() % 40);
-    if (message->msg_iov->iov_len > some)
-        message->msg_iov->iov_len = some;
+    return some < bytes ? some : bytes;
+}
+
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags)
+{
+    size_t some = some_of(bytes);
+    return some ? __real_recv(fd, data, some, flags) : -1;
+}
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    size_t some = some_of(message->msg_iov->iov_len);
+    if (!some)
+        return -1;
+    message->msg_iov->iov_len = some;
     return __real_recvmsg(fd, message, flags);
 }
 

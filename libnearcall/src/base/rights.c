@@ -46,6 +46,16 @@ void nc_rights_allow(int socket)
     (void)set_passing(socket, 1);
 }
 
+bool nc_rights_never_come(int socket)
+{
+    int passes = 1;
+    socklen_t bytes = sizeof(passes);
+    if (getsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &passes, &bytes) == 0 && !passes)
+        return true;
+    nc_rights_refuse(socket);
+    return false;
+}
+
 void nc_rights_alone(int socket)
 {
     set_option(socket, SO_PASSCRED, 0);

@@ -35,6 +35,10 @@ void nc_rights_expect(int socket);
 void nc_rights_refuse(int socket);
 void nc_rights_allow(int socket);
 
+/* Whether the kernel has refused them ever since the socket was made, so that none are queued
+ * and none will come. It makes the kernel refuse them if it does not yet. */
+bool nc_rights_never_come(int socket);
+
 /* What else the kernel may have been asked to tell with each read, on this socket or on the
  * listener that it comes from, takes the room of descriptors, or is one that nobody closes. */
 void nc_rights_alone(int socket);

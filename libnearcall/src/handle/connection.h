@@ -70,6 +70,7 @@ struct nc_connection {
     bool draining;
     bool reading_left; /* a turn has read as much as it may, and nobody tells of the rest */
     bool non_blocking; /* the descriptor's mode */
+    bool bytes_alone; /* no descriptors can come, so reads need no room for them */
     bool timed_out; /* SO_RCVTIMEO has ended a wait for the call that is waited for */
     int64_t receive_timeout_ns; /* what SO_RCVTIMEO is set to; 0: not set */
     struct nc_memory memory;

@@ -18,29 +18,30 @@ static bool may_come(const struct nc_connection *connection)
     return connection->state == NC_READY && (features & NC_FEATURE_DESCRIPTORS || memory);
 }
 
-void nc_agree_on_descriptors(const nearcall_client *client)
+void nc_agree_on_descriptors(nearcall_client *client)
 {
-    if (client->address.kind == NC_ADDRESS_TCP)
+    struct nc_connection *connection = &client->connection;
+    connection->bytes_alone = client->address.kind == NC_ADDRESS_TCP;
+    if (connection->bytes_alone)
         return;
-    if (may_come(&client->connection))
-        nc_rights_allow(client->connection.fd);
+    if (may_come(connection))
+        nc_rights_allow(connection->fd);
     else
-        nc_rights_refuse(client->connection.fd);
+        connection->bytes_alone = nc_rights_never_come(connection->fd);
 }
 
 ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
+    *ret_illegal = false;
+    if (connection->bytes_alone) /* a shorter way in the kernel */
+        return recv(connection->fd, in->data + in->end, in->capacity - in->end, flags);
     union nc_rights_room room;
     struct iovec part = {in->data + in->end, in->capacity - in->end};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (client->address.kind != NC_ADDRESS_TCP) {
-        message.msg_control = room.bytes;
-        message.msg_controllen = sizeof(room.bytes);
-    }
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room.bytes,
+                             .msg_controllen = sizeof(room.bytes)};
     ssize_t received = recvmsg(connection->fd, &message, flags | MSG_CMSG_CLOEXEC);
-    *ret_illegal = false;
     if (received < 0 || (message.msg_controllen == 0 && !(message.msg_flags & MSG_CTRUNC)))
         return received;
     if (!may_come(connection)) {

@@ -37,7 +37,7 @@ int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const ui
 
 /* ---- files.c ---- */
 
-/* recvmsg() into the input, with room for whatever comes along. Bytes, 0 at the end, -1
+/* Receives into the input, with room for whatever may come along. Bytes, 0 at the end, -1
  * with errno. */
 ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal);
 

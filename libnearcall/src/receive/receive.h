@@ -32,7 +32,7 @@ void nc_input_trim(struct nc_connection *connection);
 void nc_dispatch(nearcall_client *client);
 
 /* Keeps the kernel from taking any descriptors where none may come. */
-void nc_agree_on_descriptors(const nearcall_client *client);
+void nc_agree_on_descriptors(nearcall_client *client);
 
 /* False when the connection was lost by that, or is the parent's. */
 bool nc_connection_identify(nearcall_client *client);
