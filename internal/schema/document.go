@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/nearcall/nearcall/internal/wire"
@@ -27,26 +28,44 @@ type Document struct {
 // NewDocument makes the document of a server from its functions, in the order of their
 // ids. Functions that use the same struct name must mean the same struct.
 func NewDocument(functions []*Function) (*Document, error) {
-	types, names := Types{}, map[string]bool{}
-	list := make([]any, len(functions))
-	for i, f := range functions {
-		if names[f.Name] {
+	types, names := Types{}, make(map[string]struct{}, len(functions))
+	for _, f := range functions {
+		if _, taken := names[f.Name]; taken {
 			return nil, fmt.Errorf("two functions are called %s", f.Name)
 		}
-		names[f.Name] = true
+		names[f.Name] = struct{}{}
 		if err := types.merge(f); err != nil {
 			return nil, err
 		}
-		list[i] = f.tree(false)
 	}
 	if len(functions) > wire.FunctionsMax {
 		return nil, fmt.Errorf("%d functions are more than the limit functions_max, %d", len(functions), wire.FunctionsMax)
 	}
-	tree := map[string]any{"nearcall": json.Number(version), "functions": list, "types": types.tree()}
-	d := &Document{Functions: functions, hash: sha256.Sum256(appendTreeJSON(nil, tree))}
-	tree["hash"] = d.Hash()
-	d.json = appendTreeJSON(nil, tree)
+	d := &Document{Functions: functions}
+	d.write(types)
 	return d, nil
+}
+
+// write makes the JSON and the hash, which is of all the rest.
+func (d *Document) write(types Types) {
+	w := writer{out: make([]byte, 0, describedBytes*(len(d.Functions)+1))}
+	w.object(4)
+	w.key("functions")
+	w.list(len(d.Functions))
+	for _, f := range d.Functions {
+		w.function(f, parts{doc: true, hash: true})
+	}
+	w.end(']')
+	before := len(w.out)
+	w.key("nearcall")
+	w.out, w.follows = append(w.out, version...), true
+	w.key("types")
+	w.types(types)
+	w.end('}')
+	d.hash = sha256.Sum256(w.out)
+	member := writer{follows: true}
+	member.textUnlessEmpty("hash", d.Hash())
+	d.json = slices.Insert(w.out, before, member.out...)
 }
 
 func (types Types) merge(f *Function) error {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // A GoSignature is the type of a Go function without what is not sent: the leading
@@ -92,10 +94,35 @@ func (f *Function) checkDescribable() error {
 	if err := checkText("documentation", f.Doc); f.Doc != "" && err != nil {
 		return fmt.Errorf("function %s: %w", f.Name, err)
 	}
+	if !f.nestsDeeply() {
+		return nil
+	}
 	if _, err := msgpack.Skip(f.AppendMessagePack(nil), 0); err != nil {
 		return fmt.Errorf("the types of %s: %w", f.Name, err)
 	}
 	return nil
+}
+
+// nestingPlain is how many types inside each other every reader accepts.
+const nestingPlain = 8
+
+// nestsDeeply reports whether some reader may not accept the description. Around a type it
+// nests five levels, and two for each map.
+func (f *Function) nestsDeeply() bool {
+	const _ = uint(wire.NestingDepthMax - 5 - 2*nestingPlain) // there are as many
+	deep := func(t Type) bool {
+		level := 0
+		for ; t.Element != nil; t = *t.Element {
+			level++
+		}
+		return level > nestingPlain
+	}
+	for _, made := range f.Types {
+		if slices.ContainsFunc(made.Fields, func(field Field) bool { return deep(field.Type) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(f.Results, deep) || slices.ContainsFunc(f.Params, func(p Param) bool { return deep(p.Type) })
 }
 
 func (f *Function) isRaw() bool {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"math/bits"
 	"net"
 	"os"
 	"reflect"
@@ -39,7 +40,7 @@ type typeBuilder struct {
 }
 
 func newTypeBuilder() *typeBuilder {
-	return &typeBuilder{types: Types{}, origins: map[string]reflect.Type{}, open: map[reflect.Type]bool{}}
+	return &typeBuilder{types: Types{}}
 }
 
 // specialKind returns the kind of Go types whose own kind says something else.
@@ -67,9 +68,9 @@ func basicKind(t reflect.Type) Kind {
 	case reflect.Bool:
 		return Bool
 	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Int:
-		return map[int]Kind{8: Int8, 16: Int16, 32: Int32, 64: Int64}[t.Bits()]
+		return ofBits(t.Bits(), Int8, Int16, Int32, Int64)
 	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uint:
-		return map[int]Kind{8: Uint8, 16: Uint16, 32: Uint32, 64: Uint64}[t.Bits()]
+		return ofBits(t.Bits(), Uint8, Uint16, Uint32, Uint64)
 	case reflect.Float32:
 		return Float32
 	case reflect.Float64:
@@ -88,6 +89,9 @@ func basicKind(t reflect.Type) Kind {
 	return Invalid
 }
 
+// ofBits returns one of four kinds, which have 8, 16, 32 and 64 bits.
+func ofBits(have int, kinds ...Kind) Kind { return kinds[bits.TrailingZeros(uint(have))-3] }
+
 // build returns the schema type of t. name is the name for an anonymous struct here.
 func (b *typeBuilder) build(t reflect.Type, name string) (Type, error) {
 	if kind := basicKind(t); kind != Invalid {
@@ -100,6 +104,9 @@ func (b *typeBuilder) build(t reflect.Type, name string) (Type, error) {
 		if b.open[t] {
 			return Type{}, fmt.Errorf("type %s contains itself without a struct in between: put it into a struct", t)
 		}
+		if b.open == nil {
+			b.open = map[reflect.Type]bool{}
+		}
 		b.open[t] = true
 		defer delete(b.open, t)
 		return b.buildContainer(t, name)
@@ -108,14 +115,16 @@ func (b *typeBuilder) build(t reflect.Type, name string) (Type, error) {
 }
 
 func (b *typeBuilder) buildContainer(t reflect.Type, name string) (Type, error) {
-	made := Type{Kind: map[reflect.Kind]Kind{reflect.Slice: List, reflect.Map: Map, reflect.Pointer: Optional}[t.Kind()]}
+	made := Type{Kind: List}
 	switch t.Kind() {
 	case reflect.Map:
+		made.Kind = Map
 		made.Key = basicKind(t.Key())
 		if !made.Key.IsMapKey() {
 			return Type{}, fmt.Errorf("map key type %s is not supported: use string or an integer type", t.Key())
 		}
 	case reflect.Pointer:
+		made.Kind = Optional
 		kind, element := basicKind(t.Elem()), t.Elem()
 		if element.Kind() == reflect.Pointer && !kind.IsDescriptor() || kind == Any {
 			return Type{}, fmt.Errorf("type %s is not supported: nil would have two meanings; use *T or any", t)
@@ -151,10 +160,13 @@ func (b *typeBuilder) buildStruct(t reflect.Type, path string) (Type, error) {
 		}
 		return made, nil
 	}
+	if b.origins == nil {
+		b.origins = map[string]reflect.Type{}
+	}
 	b.origins[name] = t
 	// The name of a struct ends any description, so its fields begin anew.
 	around := b.open
-	b.open = map[reflect.Type]bool{}
+	b.open = nil
 	defer func() { b.open = around }()
 	fields, err := b.buildFields(t, name)
 	b.types[name] = Struct{Fields: fields}

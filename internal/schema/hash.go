@@ -13,10 +13,9 @@ import (
 
 // contentHash returns the hash that the members of f have, in hex.
 func (f *Function) contentHash() string {
-	tree := f.tree(true)
-	delete(tree, "doc")
-	delete(tree, "hash")
-	sum := sha256.Sum256(appendTreeJSON(nil, tree))
+	w := writer{out: make([]byte, 0, describedBytes)}
+	w.function(f, parts{types: true})
+	sum := sha256.Sum256(w.out)
 	return hex.EncodeToString(sum[:])
 }
 

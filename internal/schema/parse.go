@@ -246,8 +246,8 @@ func typeFromTree(tree any, depth int) (Type, error) {
 		return Type{}, fmt.Errorf("a type is nested deeper than %d levels (limit nesting_depth_max, which is fixed)", wire.NestingDepthMax)
 	}
 	if name, ok := tree.(string); ok {
-		if kind := slices.Index(basicNames(), name); kind > 0 {
-			return Type{Kind: Kind(kind)}, nil
+		if kind := Kind(slices.Index(kindNames[:lastBasic+1], name)); kind != Invalid && kind <= lastBasic {
+			return Type{Kind: kind}, nil
 		}
 		return Type{}, fmt.Errorf("type %q is not known to this version", name)
 	}

@@ -41,30 +41,18 @@ const (
 	StructRef
 )
 
-// basicNames are the names of the kinds that a bare string stands for.
-func basicNames() []string {
-	return []string{Bool: "bool", Int8: "int8", Int16: "int16", Int32: "int32", Int64: "int64",
-		Uint8: "uint8", Uint16: "uint16", Uint32: "uint32", Uint64: "uint64",
-		Float32: "float32", Float64: "float64", String: "string", Bytes: "bytes",
-		Time: "time", Duration: "duration", Any: "any", File: "file", Connection: "connection"}
-}
+// lastBasic is the last kind whose name is a type by itself.
+const lastBasic = Connection
+
+// kindNames are the names of the kinds in the schema.
+var kindNames = [...]string{Invalid: "invalid", Bool: "bool", Int8: "int8", Int16: "int16", Int32: "int32", Int64: "int64",
+	Uint8: "uint8", Uint16: "uint16", Uint32: "uint32", Uint64: "uint64",
+	Float32: "float32", Float64: "float64", String: "string", Bytes: "bytes",
+	Time: "time", Duration: "duration", Any: "any", File: "file", Connection: "connection",
+	List: "list", Map: "map", Optional: "optional", StructRef: "struct"}
 
 // String returns the kind's name in the schema.
-func (k Kind) String() string {
-	switch k {
-	case Invalid:
-		return "invalid"
-	case List:
-		return "list"
-	case Map:
-		return "map"
-	case Optional:
-		return "optional"
-	case StructRef:
-		return "struct"
-	}
-	return basicNames()[k]
-}
+func (k Kind) String() string { return kindNames[k] }
 
 // Bits returns the width of an integer or float kind, 0 for all others.
 func (k Kind) Bits() int {
