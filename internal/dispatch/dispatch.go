@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/codec"
@@ -43,10 +44,13 @@ type Function struct {
 	description *schema.Function
 	options     Options
 	takesCtx    bool
-	call        callFunc
-	callPacked  func() callFunc // bound when it is first used
+	adapter     Adapter
 	raw         rawFunc
 	descriptors bool
+
+	// plain and packed are bound when they are first used: a server has many functions, of
+	// which most programs call few, and starts the sooner.
+	plain, packed atomic.Pointer[callFunc]
 
 	transcodings sync.Pool // of *transcoding
 }
@@ -80,17 +84,7 @@ func NewFunction(name string, fn any, options Options) (*Function, error) {
 		return nil, err
 	}
 	f := &Function{description: description, options: options, takesCtx: adapter.signature.TakesContext,
-		descriptors: description.UsesDescriptors()}
-	if f.call, err = adapter.bind(description, 0); err != nil {
-		return nil, fmt.Errorf("function %s: %w", name, err)
-	}
-	f.callPacked = sync.OnceValue(func() callFunc {
-		call, err := adapter.bind(description, codec.PackLists)
-		if err != nil { // it is the same as without the option, so there is none
-			return f.call
-		}
-		return call
-	})
+		descriptors: description.UsesDescriptors(), adapter: adapter}
 	if description.Raw {
 		f.raw = adapter.raw
 		if f.raw == nil {
@@ -153,9 +147,9 @@ func (f *Function) Call(ctx context.Context, by wire.Codec, payload, dst []byte)
 func (f *Function) CallWith(ctx context.Context, beside *codec.Beside, by wire.Codec, payload, dst []byte) ([]byte, error) {
 	switch by {
 	case wire.CodecMessagePack:
-		return f.call(ctx, beside, payload, dst)
+		return f.bound(&f.plain, 0)(ctx, beside, payload, dst)
 	case wire.CodecPacked:
-		return f.callPacked()(ctx, beside, payload, dst)
+		return f.bound(&f.packed, codec.PackLists)(ctx, beside, payload, dst)
 	case wire.CodecJSON:
 		return f.callJSON(ctx, payload, dst)
 	case wire.CodecRaw:
@@ -163,6 +157,28 @@ func (f *Function) CallWith(ctx context.Context, beside *codec.Beside, by wire.C
 	}
 	return dst, status.Errorf(status.Unimplemented, "codec %d is not supported: use raw (0), MessagePack (1), JSON (2) or packed MessagePack (4)", by).
 		With(status.OutcomeNotExecuted)
+}
+
+// bound returns what calls the function, with these options for its results.
+func (f *Function) bound(kept *atomic.Pointer[callFunc], results codec.Option) callFunc {
+	if call := kept.Load(); call != nil {
+		return *call
+	}
+	return f.bind(kept, results)
+}
+
+// bind makes it. Of several that are made at the same time all calls use one.
+func (f *Function) bind(kept *atomic.Pointer[callFunc], results codec.Option) callFunc {
+	call, err := f.adapter.bind(f.description, results)
+	if err != nil {
+		// There is none, because the types were accepted when they were described.
+		err = status.Errorf(status.Internal, "function %s: %w", f.description.Name, err).With(status.OutcomeNotExecuted)
+		call = func(_ context.Context, _ *codec.Beside, _, dst []byte) ([]byte, error) { return dst, err }
+	}
+	if !kept.CompareAndSwap(nil, &call) {
+		return *kept.Load()
+	}
+	return call
 }
 
 func (f *Function) callRaw(ctx context.Context, payload, dst []byte) ([]byte, error) {
@@ -197,7 +213,7 @@ func (f *Function) transcode(ctx context.Context, in *transcoding, payload, dst 
 	if err != nil {
 		return dst, refused("%s: %w", f.description.Name, err)
 	}
-	in.result, err = f.call(ctx, nil, in.arguments, in.result[:0])
+	in.result, err = f.bound(&f.plain, 0)(ctx, nil, in.arguments, in.result[:0])
 	if err != nil {
 		return dst, err
 	}
@@ -217,7 +233,7 @@ const transcodedBytesKept = 16 << 10
 // rawByCall handles raw payloads for functions whose parameter is a named type of
 // bytes.
 func (f *Function) rawByCall(ctx context.Context, data []byte) ([]byte, error) {
-	reply, err := f.call(ctx, nil, msgp.AppendBytes(msgp.AppendArrayHeader(nil, 1), data), nil)
+	reply, err := f.bound(&f.plain, 0)(ctx, nil, msgp.AppendBytes(msgp.AppendArrayHeader(nil, 1), data), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -10,30 +10,63 @@ import (
 // commonAdapter recognises the signatures that most functions have, so that they are
 // called without reflection although they were registered without a wrapper.
 func commonAdapter(fn any) (Adapter, bool) {
-	for _, recognise := range recognisers() {
+	// The schema and the server see the function itself.
+	signature, err := schema.SignatureOf(reflect.TypeOf(fn))
+	if err != nil {
+		return Adapter{}, false
+	}
+	for _, recognise := range recognisers(len(signature.Params), len(signature.Results) > 0) {
 		if adapter, ok := recognise(fn); ok {
-			// The schema and the server see the function itself.
-			signature, err := schema.SignatureOf(reflect.TypeOf(fn))
 			adapter.signature = signature
-			return adapter, err == nil
+			return adapter, true
 		}
 	}
 	return Adapter{}, false
 }
 
 // recognisers takes the place of a type switch over all combinations of these types,
-// with and without a context and an error.
-func recognisers() []func(any) (Adapter, bool) {
-	return []func(any) (Adapter, bool){
-		shape0[bool], shape0[int], shape0[int64], shape0[uint64], shape0[float64], shape0[string], shape0[[]byte],
-		shape1[bool, bool], shape1[int, int], shape1[int64, int64], shape1[uint64, uint64], shape1[float64, float64],
-		shape1[string, string], shape1[[]byte, []byte], shape1[string, bool], shape1[string, int64], shape1[string, []byte],
-		shape1[int64, string], shape1[int64, bool], shape1[int64, []byte], shape1[[]byte, string], shape1[[]byte, int64],
-		shape2[int, int, int], shape2[int64, int64, int64], shape2[uint64, uint64, uint64], shape2[float64, float64, float64],
-		shape2[string, string, string], shape2[string, string, bool], shape2[string, int64, string], shape2[uint64, int64, uint64],
-		shape3[int64, int64, int64, int64], shape3[float64, float64, float64, float64], shape3[string, string, string, string],
-		errorOnly0, errorOnly1[int64], errorOnly1[string], errorOnly1[[]byte], errorOnly2[string, string], errorOnly2[int64, string],
+// with and without a context and an error. It returns those for functions of so many
+// parameters, besides a context, that return a value or nothing but an error. The others
+// are not even looked at, because a server tries them for each of its functions before it
+// serves.
+func recognisers(params int, returnsValue bool) []func(any) (Adapter, bool) {
+	if !returnsValue {
+		return errorRecognisers(params)
 	}
+	switch params {
+	case 0:
+		return []func(any) (Adapter, bool){
+			shape0[bool], shape0[int], shape0[int64], shape0[uint64], shape0[float64], shape0[string], shape0[[]byte],
+		}
+	case 1:
+		return []func(any) (Adapter, bool){
+			shape1[bool, bool], shape1[int, int], shape1[int64, int64], shape1[uint64, uint64], shape1[float64, float64],
+			shape1[string, string], shape1[[]byte, []byte], shape1[string, bool], shape1[string, int64], shape1[string, []byte],
+			shape1[int64, string], shape1[int64, bool], shape1[int64, []byte], shape1[[]byte, string], shape1[[]byte, int64],
+		}
+	case 2:
+		return []func(any) (Adapter, bool){
+			shape2[int, int, int], shape2[int64, int64, int64], shape2[uint64, uint64, uint64], shape2[float64, float64, float64],
+			shape2[string, string, string], shape2[string, string, bool], shape2[string, int64, string], shape2[uint64, int64, uint64],
+		}
+	case 3:
+		return []func(any) (Adapter, bool){
+			shape3[int64, int64, int64, int64], shape3[float64, float64, float64, float64], shape3[string, string, string, string],
+		}
+	}
+	return nil
+}
+
+func errorRecognisers(params int) []func(any) (Adapter, bool) {
+	switch params {
+	case 0:
+		return []func(any) (Adapter, bool){errorOnly0}
+	case 1:
+		return []func(any) (Adapter, bool){errorOnly1[int64], errorOnly1[string], errorOnly1[[]byte]}
+	case 2:
+		return []func(any) (Adapter, bool){errorOnly2[string, string], errorOnly2[int64, string]}
+	}
+	return nil
 }
 
 func shape0[R any](fn any) (Adapter, bool) {
