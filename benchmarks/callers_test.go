@@ -12,6 +12,7 @@ import (
 
 	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
+	"github.com/nearcall/nearcall/benchmarks/report"
 )
 
 // A calledBy is a caller, and what it has to report of a run of runLength.
@@ -34,7 +35,7 @@ const (
 func builtCallers(t *testing.T) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
-	for module, packages := range map[string][]string{".": {"./gocaller", "./bareserver"}, "..": {"./tests/programs/testserver"}} {
+	for module, packages := range map[string][]string{".": {"./gocaller", "./bareserver"}, "..": {"./tests/programs/testserver", "./tests/programs/shopserver"}} {
 		command := append([]string{"build", "-C", module, "-o", folder + "/"}, packages...)
 		if said, err := exec.Command("go", command...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, said)
@@ -64,6 +65,7 @@ func TestCallers(t *testing.T) {
 	folder := builtCallers(t)
 	in := func(name string) string { return filepath.Join(folder, name) }
 	t.Run("report what they did", func(t *testing.T) { theyReport(t, in) })
+	t.Run("call an application", func(t *testing.T) { theyCallAnApplication(t, in) })
 	t.Run("refuse what they cannot", func(t *testing.T) { theyRefuse(t, in) })
 	t.Run("visit web servers", func(t *testing.T) { theyVisit(t, in) })
 	t.Run("have floors to visit", func(t *testing.T) { floorsAnswer(t, in) })
@@ -103,6 +105,22 @@ func theyReport(t *testing.T, in func(program string) string) {
 		{golang("itself-ack"), "", []string{"0", "1"}, atLeast, 1, protocol.Unknown},
 	} {
 		t.Run(fmt.Sprint(by.command[1:], by.numbers), func(t *testing.T) { by.check(t) })
+	}
+}
+
+// theyCallAnApplication tests that each function of the shop answers as its callers expect, who look
+// at all of the first answer before they are ready.
+func theyCallAnApplication(t *testing.T, in func(program string) string) {
+	address := "unix:" + in("shop.sock")
+	started(t, in("shopserver"), "-address", address)
+	for _, errand := range report.Errands {
+		for _, by := range []calledBy{
+			{[]string{in("caller"), "app-" + errand}, address, []string{"0"}, 0, 1, protocol.SharedMemory},
+			{[]string{in("gocaller"), "app-" + errand}, address, []string{"0", "1"}, 0, 1, protocol.SharedMemory},
+			{[]string{in("gocaller"), "itself-app-" + errand}, "", []string{"0", "1"}, 0, 100, protocol.Unknown},
+		} {
+			t.Run(fmt.Sprint(by.command[1:]), func(t *testing.T) { by.check(t) })
+		}
 	}
 }
 

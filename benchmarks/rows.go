@@ -26,7 +26,7 @@ var rowsText string
 func (t tools) rowValues() map[string][]string {
 	processors, busy := busyCounts(t.processors())
 	return map[string][]string{
-		"function": report.PublishedFunctions, "bytes": numbers(report.LargeBytes...), "few": {"1", "2"}, "several": {"16", "64"},
+		"function": report.PublishedFunctions, "errand": report.Errands, "bytes": numbers(report.LargeBytes...), "few": {"1", "2"}, "several": {"16", "64"},
 		"heavy": {"cobra", "perl", "python"}, "condition": {report.Sustained, report.Played},
 		"idle": numbers(report.IdleCounts...), "many": numbers(report.ManyCallers...),
 		"busy": numbers(busy...), "scheduler": numbers(processors), "processors": numbers(report.Processors...),

@@ -48,7 +48,8 @@ var servers = map[string]serverPlan{
 	"session": {program: "testserver", serves: true, session: true}, "many": {program: "testserver", serves: true, many: true},
 	"event": eventServer, "event-tcp": {program: "eventserver", serves: true, tcp: true},
 	"many-event": {program: "eventserver", serves: true, many: true},
-	"peer":       {peer: true}, "resident": residentServer, "library": testLibrary, "empty": {library: "libempty.so"},
+	"shop":       {program: "shopserver", serves: true}, "shop-library": {library: "libshop.so", serves: true},
+	"peer": {peer: true}, "resident": residentServer, "library": testLibrary, "empty": {library: "libempty.so"},
 	"web": webServer, "front": frontServer, "nginx": proxyServer, "nginx-plain": plainProxy,
 	"floor-direct": floorDirect, "floor-handed": floorHanded,
 }

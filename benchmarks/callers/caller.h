@@ -35,6 +35,7 @@ struct subject {
 extern const struct subject floor_subjects[];    /* what calls cannot do without */
 extern const struct subject simple_subjects[];   /* JSON: one connection, a connection per call */
 extern const struct subject nearcall_subjects[]; /* libnearcall */
+extern const struct subject shop_subjects[];     /* libnearcall: the functions of an application */
 extern const struct subject http_subjects[];     /* GET, 200: on a connection per call, as its second request, on one */
 extern const struct subject run_subjects[];      /* a program: spawn, output, exit */
 

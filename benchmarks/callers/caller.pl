@@ -8,12 +8,13 @@
 # handle; reconnect- before it: with a new handle for each call; alone-one, alone-ack,
 # alone-md5: Perl itself, where a sample is of many calls if one takes no longer than to
 # read the clock; simple-one, simple-ack, simple-md5: the simple protocol, with a
-# connection per call; kept-one, kept-ack, kept-md5: with one.
+# connection per call; kept-one, kept-ack, kept-md5: with one; app-NAME: a function of shop.pl.
 use v5.26;
 use warnings;
 no warnings 'recursion'; # of ack()
 
 use Digest::MD5 ();
+use FindBin;
 use IO::Socket::UNIX;
 use Nearcall;
 use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC CLOCK_PROCESS_CPUTIME_ID);
@@ -80,6 +81,13 @@ package Reconnecting {
     sub transport { my ($self) = @_; return $self->{last}->transport }
 }
 
+# Bytes that no short cut could guess, the same in every program.
+sub payload_of {
+    my ($bytes) = @_;
+    my $state = 1;
+    return pack 'C*', map { ($state = ($state * 1664525 + 1013904223) & 0xFFFFFFFF) >> 24 } 1 .. $bytes;
+}
+
 sub differs {
     my ($answer, $expected) = @_;
     $answer //= 'nothing';
@@ -122,14 +130,19 @@ sub subject {
     my $go = ($mode =~ s/\Areconnect-// ? 'Reconnecting' : 'Nearcall')->new($address);
     become_child() if $mode =~ s/\Achild-//;
     if ($mode eq 'raw' || $mode eq 'floats') {
-        my $state = 1;
-        my $payload = pack 'C*', map { ($state = ($state * 1664525 + 1013904223) & 0xFFFFFFFF) >> 24 } 1 .. $payload_bytes;
+        my $payload = payload_of($payload_bytes);
         my $echo = sub { $go->call(echo => $payload) };
         reach_memory($go, $echo) if ref $go eq 'Nearcall' && $address !~ /shm=off/;
         return ($echo, $payload, $go) if $mode eq 'raw';
         require Nearcall::Packed;
         my ($numbers, $strings) = (Nearcall::Packed->new('d*', $payload), $go->with(packed => 1));
         return (sub { $strings->call(echo_numbers => $numbers) }, $payload, $go);
+    }
+    if ($mode =~ /\Aapp-(.*)/) {
+        require "$FindBin::Bin/shop.pl"; # the other modes do without
+        my ($call, $answer) = Shop::subject($1, $go, \&payload_of);
+        reach_memory($go, $call);
+        return ($call, $answer, $go);
     }
     my ($function, $arguments, $expected) = ($known{$mode} // die "no mode $mode, see caller.pl\n")->@*;
     my @arguments = $arguments->@*;

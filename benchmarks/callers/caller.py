@@ -5,7 +5,8 @@
 MODE is raw, floats, typed, one, ack, md5; child- before it: from a child of who opened the
 handle; alone-one, alone-ack, alone-md5: Python itself, where a sample is of many calls if
 one takes no longer than to read the clock; simple-one, simple-ack, simple-md5: the simple
-protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one.
+protocol, with a connection per call; kept-one, kept-ack, kept-md5: with one; app-NAME: a
+function of shop.py.
 
 What it prints and what is timed is as in calling.py.
 """
@@ -20,6 +21,7 @@ from array import array
 from typing import Any
 
 from calling import Call, differs, obey, payload_of
+from shop import shop_subject
 
 import nearcall
 
@@ -127,6 +129,10 @@ def client_subject(mode: str, address: str, payload_bytes: int) -> Subject:
     if mode.startswith("child-"):
         become_child()
         mode = mode.removeprefix("child-")
+    if mode.startswith("app-"):
+        errand, answer = shop_subject(mode.removeprefix("app-"), go)
+        reach_memory(go, errand)
+        return errand, answer, go
     if mode == "raw":
         payload = payload_of(payload_bytes)
         if "shm=off" not in address:

@@ -68,10 +68,15 @@ func serveItself(function string) error {
 	if err := f.call(); err != nil {
 		return err
 	}
-	caller := calling.New([]calling.Call{f.call})
+	return serveTogether(f.call, f.callsPerSample)
+}
+
+// serveTogether lets calls be measured so many of which are timed together.
+func serveTogether(call calling.Call, callsPerSample int) error {
+	caller := calling.New([]calling.Call{call})
 	return protocol.Serve(protocol.AsFastAsItCan(func(c protocol.Command) (protocol.Report, error) {
 		r, err := caller.Measure(c, 0)
-		r.CallsPerSample = f.callsPerSample
+		r.CallsPerSample = callsPerSample
 		return r, err
 	}))
 }

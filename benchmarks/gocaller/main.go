@@ -15,7 +15,8 @@
 // "persistent-timeout" are these with a deadline.
 //
 // With "itself-one", "itself-called", "itself-ack" and "itself-md5" Go calls the functions
-// of the published account itself: see itself.go.
+// of the published account itself: see itself.go. With "app-price" and its like one function of package shop
+// is called by its typed function, and with "itself-app-price" and its like itself: see shop.go.
 //
 // With CALLS_PER_MS every caller makes so many calls for every millisecond of a run,
 // however long that takes: the same work for all.
@@ -48,6 +49,12 @@ func run(args []string) error {
 		if numbers[i], err = strconv.Atoi(arg); err != nil {
 			return err
 		}
+	}
+	if function, ok := strings.CutPrefix(args[0], "itself-app-"); ok {
+		return serveShop(function, "")
+	}
+	if function, ok := strings.CutPrefix(args[0], "app-"); ok {
+		return serveShop(function, args[1])
 	}
 	if function, ok := strings.CutPrefix(args[0], "itself-"); ok {
 		return serveItself(function)

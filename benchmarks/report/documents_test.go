@@ -139,6 +139,7 @@ func TestCostsAreShownBySizeAndAsRatios(t *testing.T) {
 	r := everything()
 	p50 := map[string]int64{
 		"nearcall-c-embed-shape-integers:64": 400, "nearcall-c-embed-shape-struct:64": 1_000,
+		"go-itself-app-search:64": 3_000, "nearcall-python-shm-app-search:64": 21_000,
 		"nearcall-c-shm:64": 730, "nearcall-c-shm:800000": 200_000, "nearcall-c-shm-floats:800000": 250_000,
 	}
 	for i, row := range r.Rows {
@@ -149,6 +150,9 @@ func TestCostsAreShownBySizeAndAsRatios(t *testing.T) {
 	text := shown(t, report.CostsGuide, r)
 	wantIn(t, text, "(../../benchmarks/results/distributions.png)", "(../../benchmarks/results/sizes.png)",
 		"| a struct of three there and back | 1.00 us | ", " | 2.50 |\n", "| 64 | 0.73 us |", "| C | 200.0 us | 250.0 us | 1.25 |")
+	if line := regexp.MustCompile(`\n\| search: .* \|\n`).FindString(text); !strings.Contains(line, "| 3.00 us |") || !strings.Contains(line, "| 21.0 us |") {
+		t.Errorf("what an application costs is not in %q", line)
+	}
 	wantNotIn(t, text, "not measured", "\n\n\n")
 }
 

@@ -15,6 +15,7 @@ import (
 var works = []*regexp.Regexp{
 	regexp.MustCompile(`^(perl|python)-.*-(one|ack|md5)$`),
 	regexp.MustCompile(`^(?:c-embed|go-itself|cgo-out)-(one|ack|md5)$`),
+	regexp.MustCompile(`^(?:nearcall-.+|go-itself)-app-(.+)$`),
 	regexp.MustCompile(`^transport-(?:nearcall-)?(unix|tcp)-`),
 	regexp.MustCompile(`^peer-.+-(cold-caller|cold-server)$`),
 	regexp.MustCompile(`^run-(cobra|perl|python)`),

@@ -20,6 +20,8 @@ var (
 	// PublishedFunctions are called from every language: one() is 1, ack is Ackermann's of 3
 	// and 4, md5 that of "hoge" in hexadecimal.
 	PublishedFunctions = []string{"one", "ack", "md5"}
+	// Errands are the functions of an application, package shop, that are called from every language.
+	Errands = []string{"price", "search", "session", "events", "thumbnail", "forecast"}
 	// ManyCallers are how many forked callers there are at once.
 	ManyCallers = []int{100, 500, 1000}
 	// LargeBytes are the sizes that travel outside a slot; the last is 4 MiB, but for what a

@@ -80,6 +80,9 @@ var arrows = []layer{
 	{"tests/programs/demo", []string{"status", "server"}},
 	{"tests/programs/testserver", []string{"status", "server", "tests/programs/demo", "internal/wire"}},
 	{"server/eventloop/eventserver", []string{"server", "server/eventloop", "tests/programs/testserver"}},
+	{"tests/programs/shop", []string{"status", "server"}},
+	{"tests/programs/shopserver", []string{"server", "tests/programs/shop"}},
+	{"tests/programs/shoplibrary", []string{"server", "embed", "tests/programs/shop"}},
 	{"tests/programs/testgiver", []string{"handoff"}},
 	{"tests/programs/testlibrary", []string{"server", "embed", "tests/programs/demo"}},
 
@@ -92,7 +95,7 @@ var arrows = []layer{
 	{"tests", []string{"status", "observe", "spin", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/rights",
 		"internal/transport/sharedmemory/memorytest", anything}},
 	{"benchmarks", []string{"status", "spin", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/demo",
-		"internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
+		"tests/programs/shop", "internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
 	{"examples", []string{"status", "intercept", "observe", "spin", "server", "client", "handoff", "resident", "resident/residentcobra", "embed", anything}},
 	{"tools", []string{anything}},
 }
