@@ -75,7 +75,7 @@ func TestSharedPartsAreBounded(t *testing.T) {
 		}
 		names, values = map[string]any{"level": level}, names
 	}
-	for name, value := range map[string]any{"lists": shared(30), "structs": tree, "pointers": pointer, "maps": values} {
+	for name, value := range map[string]any{"lists": shared(30), "structs": tree, "pointers": pointer, "maps": values, "a field": struct{ All map[string]any }{values}} {
 		encoded, err := codec.AppendValue(nil, value)
 		if !errors.Is(err, msgpack.ErrTooLarge) || !strings.Contains(fmt.Sprint(err), "frame_bytes_max") {
 			t.Errorf("%s: %d bytes, %v", name, len(encoded), err)
@@ -294,6 +294,9 @@ func TestErrorsSayWhere(t *testing.T) {
 		{new(string), "c40161", "bytes came where string is expected"},
 		{new(map[string]string), "81a16bff", `value of key "k": integer came where string is expected`},
 		{new(map[string]int), "8107ff", "key 0: integer came where string is expected"},
+		{new(map[string]any), "81a16b91", `value of key "k": the data ends`},
+		{new(map[string]any), "8107ff", "key 0: integer came where string is expected"},
+		{new(map[string]any), "81a16b" + strings.Repeat("91", 32) + "c0", `value of key "k": `},
 		{new(bool), "01", "integer came where bool is expected"},
 		{new(time.Duration), "cb3ff0000000000000", "float came where int64 is expected"},
 		{new([]int), "a0", "string came where list is expected"},
@@ -342,6 +345,7 @@ func TestDecodeRefusesTwice(t *testing.T) {
 	}{
 		"text keys":            {new(map[string]int), "83a16101a16202a16103", `key "a" is there twice`},
 		"text of text":         {new(map[string]string), "82a161a162a161a163", `key "a" is there twice`},
+		"any of text":          {new(map[string]any), "83a16101a16202a16103", `key "a" is there twice`},
 		"integers of text":     {new(counts), "83a16101a16202a16203", `key "b" is there twice`},
 		"integer keys":         {new(map[int64]string), "820 1a161 cc01 a162", `key "1" is there twice`},
 		"keys of a text type":  {new(map[keyText]int), "82a16101a16102", `key "a" is there twice`},

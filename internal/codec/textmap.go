@@ -19,8 +19,8 @@ type textMapNode[V any] struct {
 	add  func(dst []byte, value V) ([]byte, error)
 }
 
-// textMapNodeOf returns the node of a map from string to a basic type, or nil for any other
-// type.
+// textMapNodeOf returns the node of a map from string to a basic type or to any, or nil for
+// any other type.
 func textMapNodeOf(t reflect.Type) node {
 	if t.Key() != reflect.TypeFor[string]() {
 		return nil
@@ -36,6 +36,8 @@ func textMapNodeOf(t reflect.Type) node {
 		return textMapNode[float64]{msgpack.ReadFloat, infallible(msgp.AppendFloat64)}
 	case reflect.TypeFor[bool]():
 		return textMapNode[bool]{msgpack.ReadBool, infallible(msgp.AppendBool)}
+	case reflect.TypeFor[any]():
+		return anyMapNode{plans: &dynamicPlans{}}
 	}
 	return nil
 }
