@@ -13,12 +13,13 @@ import (
 func Func0[R any](fn func(context.Context) (R, error)) Adapter {
 	bind := func(of *schema.Function, results codec.Option) (callFunc, error) {
 		type frame struct{ result R }
-		return bindInvocation(of, results,
+		call, err := bindInvocation(of, results,
 			func(*arguments, *frame) {},
 			func(ctx context.Context, f *frame) (_ *R, err error) {
 				f.result, err = fn(ctx)
 				return &f.result, err
 			})
+		return plain0(of, fn, call), err
 	}
 	return newAdapter[R](reflect.TypeOf(fn), fn == nil, bind)
 }
@@ -34,12 +35,13 @@ func Func1[A, R any](fn func(context.Context, A) (R, error)) Adapter {
 		if err != nil {
 			return nil, err
 		}
-		return bindInvocation(of, results,
+		call, err := bindInvocation(of, results,
 			func(args *arguments, f *frame) { next(args, codecA, &f.a) },
 			func(ctx context.Context, f *frame) (_ *R, err error) {
 				f.result, err = fn(ctx, f.a)
 				return &f.result, err
 			})
+		return plain1(of, fn, call), err
 	}
 	adapter := newAdapter[R](reflect.TypeOf(fn), fn == nil, bind)
 	if raw, ok := any(fn).(rawFunc); ok && fn != nil {
@@ -72,7 +74,7 @@ func Func2[A, B, R any](fn func(context.Context, A, B) (R, error)) Adapter {
 		if err := errors.Join(errA, errB); err != nil {
 			return nil, err
 		}
-		return bindInvocation(of, results,
+		call, err := bindInvocation(of, results,
 			func(args *arguments, f *frame) {
 				next(args, codecA, &f.a)
 				next(args, codecB, &f.b)
@@ -81,6 +83,7 @@ func Func2[A, B, R any](fn func(context.Context, A, B) (R, error)) Adapter {
 				f.result, err = fn(ctx, f.a, f.b)
 				return &f.result, err
 			})
+		return plain2(of, fn, call), err
 	}
 	return newAdapter[R](reflect.TypeOf(fn), fn == nil, bind)
 }
@@ -100,7 +103,7 @@ func Func3[A, B, C, R any](fn func(context.Context, A, B, C) (R, error)) Adapter
 		if err := errors.Join(errA, errB, errC); err != nil {
 			return nil, err
 		}
-		return bindInvocation(of, results,
+		call, err := bindInvocation(of, results,
 			func(args *arguments, f *frame) {
 				next(args, codecA, &f.a)
 				next(args, codecB, &f.b)
@@ -110,6 +113,7 @@ func Func3[A, B, C, R any](fn func(context.Context, A, B, C) (R, error)) Adapter
 				f.result, err = fn(ctx, f.a, f.b, f.c)
 				return &f.result, err
 			})
+		return plain3(of, fn, call), err
 	}
 	return newAdapter[R](reflect.TypeOf(fn), fn == nil, bind)
 }

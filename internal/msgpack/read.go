@@ -202,6 +202,15 @@ func ReadList(src []byte, depth int) (count int, rest []byte, err error) {
 	return readLongList(src, depth)
 }
 
+// CutShortList returns what follows the header of an array of count elements in its shortest
+// form, and whether src begins with that. count is at most 15.
+func CutShortList(src []byte, count byte) (rest []byte, found bool) {
+	if len(src) > 0 && src[0] == shortList|count {
+		return src[1:], true
+	}
+	return src, false
+}
+
 func readLongList(src []byte, depth int) (count int, rest []byte, err error) {
 	if msgp.IsNil(src) {
 		return 0, src[1:], nil
