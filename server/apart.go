@@ -70,7 +70,7 @@ func (e *execution) answerApart() {
 // runBounded runs a function with a limited run time. The call has already entered.
 func (e *execution) runBounded() {
 	c := e.connection
-	e.context.shorten(time.Now().Add(e.function.maxRunTime))
+	e.context.shorten(e.function.maxRunTime)
 	late := e.runWithin()
 	if late == nil {
 		e.answerApart()

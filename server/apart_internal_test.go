@@ -23,7 +23,7 @@ func TestWhoHasReturnedIsNotLate(t *testing.T) {
 	}
 	f := table.byName["one"]
 	f.slots = make(chan struct{}) // who leaves stands still until somebody sends
-	e := &execution{server: s, function: f, codec: wire.CodecJSON, payload: []byte("[]"), context: &callContext{}}
+	e := &execution{server: s, function: f, codec: wire.CodecJSON, payload: []byte("[]"), context: &callContext{function: f, origin: &contextOrigin{clock: &s.clock}}}
 	time.AfterFunc(2*wire.CancelGraceMs*time.Millisecond, func() { f.slots <- struct{}{} })
 	if late := e.runWithin(); late != nil {
 		t.Errorf("the function has returned %s, %v, and is taken for one that still runs: %v", e.result, e.err, e.overdue())

@@ -35,6 +35,7 @@ type connection struct {
 	service *service
 	carrier transport.Carrier
 	peer    Peer
+	origin  contextOrigin
 	user    *user
 	agreed  agreed
 	parking transport.ParkingConn // carrier, or nil if a goroutine waits for input
@@ -68,6 +69,7 @@ type agreed struct {
 // dialled.
 func newConnection(v *service, carrier transport.Carrier, peer Peer, u *user) *connection {
 	c := &connection{server: v.server, service: v, carrier: carrier, peer: peer, user: u}
+	c.origin = contextOrigin{&v.server.clock, &c.peer, v.values}
 	if c.parking, _ = carrier.(transport.ParkingConn); c.parking != nil {
 		c.onReady = c.resume
 	}

@@ -5,21 +5,38 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/nearcall/nearcall/internal/monotonic"
 )
 
 // A callContext is the context of one call. It starts no timer and makes no channel until
 // somebody asks for one: most functions never do. From then on a context of package
 // context stands behind it, so that what is derived from it needs no goroutine and causes
 // are known. Its values are those of the context that Serve was given.
+//
+// Each call has one of its own, because a function may keep it. So it is small, and what
+// only some calls need is behind more.
 type callContext struct {
-	function string
-	peer     *Peer
-	deadline time.Time       // zero: none; its time of day may be that of a clock since changed
-	values   context.Context // nil: none
+	function   *function
+	origin     *contextOrigin
+	deadlineNs uint64 // of the origin's clock; 0: none
 
-	// ended is written under mu and read without: functions that loop ask often. Where
-	// there is an inner context, that one counts.
+	// ended is written under mu, except by finish, and read without: functions that loop ask
+	// often. Where there is an inner context, that one counts.
 	ended atomic.Uint32 // why it ended, as below
+	more  atomic.Pointer[contextMore]
+}
+
+// A contextOrigin is what the contexts of all calls of one caller have in common.
+type contextOrigin struct {
+	clock  *monotonic.Clock
+	peer   *Peer
+	values context.Context // nil: none
+}
+
+// A contextMore is the part of a context that is made when somebody asks for it, or when the
+// call is cancelled.
+type contextMore struct {
 	inner atomic.Pointer[innerContext]
 
 	// call is made when somebody asks for it, or by what came with the request.
@@ -29,6 +46,15 @@ type callContext struct {
 	mu    sync.Mutex
 	cause error     // why it was canceled; nil stands for context.Canceled
 	dated time.Time // the deadline with the time of day; zero until somebody asks
+}
+
+// furnished returns the part that is made when somebody asks for it.
+func (c *callContext) furnished() *contextMore {
+	if more := c.more.Load(); more != nil {
+		return more
+	}
+	c.more.CompareAndSwap(nil, new(contextMore))
+	return c.more.Load()
 }
 
 // An innerContext is what package context has made for a call.
@@ -68,18 +94,23 @@ func (s *contextSupply) next() *callContext {
 
 // Deadline implements context.Context.
 func (c *callContext) Deadline() (time.Time, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.dateLocked(), !c.deadline.IsZero()
+	if c.deadlineNs == 0 {
+		return time.Time{}, false
+	}
+	more := c.furnished()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	return c.dateLocked(more), true
 }
 
-// dateLocked returns the deadline with the time of day that it has by the clock of now.
-func (c *callContext) dateLocked() time.Time {
-	if c.dated.IsZero() && !c.deadline.IsZero() {
+// dateLocked returns the deadline, which there is, with the time of day that it has by the
+// clock of now.
+func (c *callContext) dateLocked(more *contextMore) time.Time {
+	if more.dated.IsZero() {
 		now := time.Now()
-		c.dated = now.Add(c.deadline.Sub(now))
+		more.dated = now.Add(c.origin.clock.Time(c.deadlineNs).Sub(now))
 	}
-	return c.dated
+	return more.dated
 }
 
 // Done implements context.Context.
@@ -87,11 +118,14 @@ func (c *callContext) Done() <-chan struct{} { return c.full().Done() }
 
 // Err implements context.Context.
 func (c *callContext) Err() error {
-	if inner := c.inner.Load(); inner != nil {
-		return inner.Err()
+	if more := c.more.Load(); more != nil {
+		if inner := more.inner.Load(); inner != nil {
+			return inner.Err()
+		}
 	}
-	if c.ended.Load() == 0 && !c.deadline.IsZero() && time.Until(c.deadline) <= 0 {
-		c.expire()
+	if c.deadlineNs > 0 && c.ended.Load() == 0 && c.origin.clock.Ns() >= c.deadlineNs {
+		// What has been said once stays so.
+		c.ended.CompareAndSwap(0, endedDeadline)
 	}
 	switch c.ended.Load() {
 	case endedCanceled:
@@ -100,15 +134,6 @@ func (c *callContext) Err() error {
 		return context.DeadlineExceeded
 	}
 	return nil
-}
-
-// expire notes that the deadline has passed, so that what Err has said once stays so.
-func (c *callContext) expire() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended.Load() == 0 {
-		c.ended.Store(endedDeadline)
-	}
 }
 
 type callKey struct{}
@@ -123,34 +148,34 @@ func (c *callContext) Value(key any) any {
 
 // full returns the context of package context, made once.
 func (c *callContext) full() *innerContext {
-	if inner := c.inner.Load(); inner != nil {
+	more := c.furnished()
+	if inner := more.inner.Load(); inner != nil {
 		return inner
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if inner := c.inner.Load(); inner != nil {
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	if inner := more.inner.Load(); inner != nil {
 		return inner
 	}
-	parent := c.values
+	parent := c.origin.values
 	if parent == nil {
 		parent = context.Background()
 	}
 	made := new(innerContext)
 	made.Context, made.cancel = context.WithCancelCause(parent)
-	made = made.within(c.dateLocked())
-	c.inner.Store(made)
+	if c.deadlineNs > 0 {
+		made = made.within(c.dateLocked(more))
+	}
+	more.inner.Store(made)
 	// finish may have found no inner context a moment ago.
 	if c.ended.Load() == endedCanceled {
-		made.cancel(c.cause)
+		made.cancel(more.cause)
 	}
 	return made
 }
 
-// within returns the context with a deadline, if there is one.
+// within returns the context with a deadline.
 func (i *innerContext) within(deadline time.Time) *innerContext {
-	if deadline.IsZero() {
-		return i
-	}
 	made := &innerContext{cancel: i.cancel}
 	made.Context, made.stop = context.WithDeadline(i.Context, deadline)
 	return made
@@ -158,13 +183,14 @@ func (i *innerContext) within(deadline time.Time) *innerContext {
 
 // theCall returns what the call is, made once.
 func (c *callContext) theCall() *Call {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if call := c.call.Load(); call != nil {
+	more := c.furnished()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	if call := more.call.Load(); call != nil {
 		return call
 	}
-	made := &Call{Function: c.function, Peer: *c.peer, serving: c.values}
-	c.call.Store(made)
+	made := &Call{Function: c.function.name, Peer: *c.origin.peer, serving: c.origin.values}
+	more.call.Store(made)
 	return made
 }
 
@@ -174,35 +200,42 @@ func (c *callContext) takeReply() []byte {
 	if c == nil {
 		return nil
 	}
-	call := c.call.Load()
+	more := c.more.Load()
+	if more == nil {
+		return nil
+	}
+	call := more.call.Load()
 	if call == nil {
 		return nil
 	}
 	return call.takeReply()
 }
 
-// shorten moves the deadline to a moment that is earlier. The function must not
-// have seen the context yet.
-func (c *callContext) shorten(deadline time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.deadline.IsZero() && !deadline.Before(c.deadline) {
+// shorten makes the call end so soon, if it does not end earlier anyhow. The function must
+// not have seen the context yet.
+func (c *callContext) shorten(limit time.Duration) {
+	more := c.furnished()
+	more.mu.Lock()
+	defer more.mu.Unlock()
+	deadlineNs := c.origin.clock.Ns() + uint64(limit)
+	if c.deadlineNs > 0 && deadlineNs >= c.deadlineNs {
 		return
 	}
-	c.deadline, c.dated = deadline, time.Time{}
-	if inner := c.inner.Load(); inner != nil {
-		c.inner.Store(inner.within(deadline))
+	c.deadlineNs, more.dated = deadlineNs, time.Time{}
+	if inner := more.inner.Load(); inner != nil {
+		more.inner.Store(inner.within(c.dateLocked(more)))
 	}
 }
 
 // end cancels the context; the first reason counts.
 func (c *callContext) end(cause error) {
-	c.mu.Lock()
+	more := c.furnished()
+	more.mu.Lock()
 	if c.ended.CompareAndSwap(0, endedCanceled) {
-		c.cause = cause
+		more.cause = cause
 	}
-	inner := c.inner.Load()
-	c.mu.Unlock()
+	inner := more.inner.Load()
+	more.mu.Unlock()
 	if inner != nil {
 		inner.cancel(cause)
 	}
@@ -212,7 +245,11 @@ func (c *callContext) end(cause error) {
 // lock: either it sees the inner context, or full sees that the call has ended.
 func (c *callContext) finish() {
 	c.ended.CompareAndSwap(0, endedCanceled)
-	if inner := c.inner.Load(); inner != nil {
+	more := c.more.Load()
+	if more == nil {
+		return
+	}
+	if inner := more.inner.Load(); inner != nil {
 		inner.cancel(context.Canceled)
 	}
 }

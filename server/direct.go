@@ -33,6 +33,7 @@ type inProcess struct {
 	server *Server
 	table  *functionTable
 	peer   Peer
+	origin contextOrigin
 	runs   sync.Pool // of *inProcessRun
 
 	// observed is what the observer is told of these calls, nil without an observer.
@@ -49,6 +50,7 @@ func (s *Server) newInProcess() (*inProcess, error) {
 	d := &inProcess{server: s, table: table, peer: Peer{
 		Local: true, UserID: uint32(os.Geteuid()), GroupID: uint32(os.Getegid()), ProcessID: int32(os.Getpid()),
 	}}
+	d.origin = contextOrigin{clock: &s.clock, peer: &d.peer}
 	d.runs.New = func() any { return d.newRun() }
 	if s.config.observer != nil {
 		d.observed = s.observeInProcess(d.peer)
@@ -134,12 +136,9 @@ func (r *inProcessRun) run(extensions []byte, deadlineNs uint64) {
 
 func (r *inProcessRun) newContext(extensions []byte, deadlineNs uint64) *callContext {
 	made := r.contexts.next()
-	made.function, made.peer = r.execution.function.name, &r.of.peer
+	made.function, made.origin, made.deadlineNs = r.execution.function, &r.of.origin, deadlineNs
 	if len(extensions) > 0 {
 		made.theCall().parseMetadata(extensions)
-	}
-	if deadlineNs > 0 {
-		made.deadline = r.of.server.clock.Time(deadlineNs)
 	}
 	return made
 }

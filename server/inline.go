@@ -77,12 +77,9 @@ func (c *connection) account(e *execution, startedNs uint64, untimed bool) (done
 func (r *reader) newContext(f *function, expiryNs uint64) *callContext {
 	c := r.connection
 	made := r.contexts.next()
-	made.function, made.peer, made.values = f.name, &c.peer, c.service.values
+	made.function, made.origin, made.deadlineNs = f, &c.origin, expiryNs
 	if r.frame.ExtensionBytes > 0 {
 		made.theCall().parseMetadata(r.frame.Extensions)
-	}
-	if expiryNs > 0 {
-		made.deadline = c.server.clock.Time(expiryNs)
 	}
 	return made
 }

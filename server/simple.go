@@ -251,7 +251,7 @@ func (r *reader) finishSimple() bool {
 func (c *connection) awaitSimple(ctx context.Context, e *execution) {
 	within := e.context
 	if within == nil {
-		within = &callContext{deadline: time.Now().Add(time.Duration(e.expiryNs - c.server.clock.Ns()))}
+		within = &callContext{function: e.function, origin: &c.origin, deadlineNs: e.expiryNs}
 	}
 	defer within.finish() // which stops its timer
 	stop := context.AfterFunc(ctx, func() { within.end(context.Canceled) })

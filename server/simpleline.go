@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -103,14 +102,14 @@ func (c *connection) newSimple(ctx context.Context, number uint64, request *simp
 	if refusal != nil {
 		return nil, refusal
 	}
-	deadline := time.Now().Add(timeout)
+	deadlineNs := c.server.clock.Ns() + uint64(timeout)
 	if c.mustHoldBack(f) {
 		if refusal := c.holdBack(f, timeout, ctx.Done()); refusal != nil {
 			return nil, refusal
 		}
 	}
 	e := &execution{server: c.server, connection: c, id: number, function: f, codec: wire.CodecJSON, payload: request.arguments}
-	e.context = &callContext{function: f.name, peer: &c.peer, deadline: deadline, values: c.service.values}
+	e.context = &callContext{function: f, origin: &c.origin, deadlineNs: deadlineNs}
 	return e, nil
 }
 
@@ -130,7 +129,7 @@ func (e *execution) runInTime() ([]byte, error) {
 		return nil, err
 	}
 	if limit := e.function.maxRunTime; limit > 0 {
-		e.context.shorten(time.Now().Add(limit))
+		e.context.shorten(limit)
 	}
 	if late := e.runWithin(); late != nil {
 		go func() {
