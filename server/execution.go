@@ -113,8 +113,8 @@ func (e *execution) run(ctx context.Context) {
 	e.called, e.returned, e.callError = false, false, nil
 	if len(e.function.interceptors) > 0 {
 		e.err = e.settle(e.interceptAll(ctx))
-	} else {
-		e.err = withOutcome(e.call(ctx))
+	} else if e.err = e.call(ctx); e.err != nil {
+		e.err = withOutcome(e.err)
 	}
 	returned = true
 }

@@ -1,7 +1,8 @@
 package codec
 
 import (
-	"github.com/nearcall/nearcall/internal/memory"
+	"strconv"
+
 	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/tinylib/msgp/msgp"
 )
@@ -22,9 +23,9 @@ func PlainReaderFor[T any]() PlainReader[T] {
 	case bool:
 		of = PlainReader[bool](msgpack.ReadBool)
 	case int:
-		of = PlainReader[int](readPlainInt[int])
+		of = PlainReader[int](readPlainInt)
 	case int64:
-		of = PlainReader[int64](readPlainInt[int64])
+		of = PlainReader[int64](msgpack.ReadInt64)
 	case uint64:
 		of = PlainReader[uint64](readPlainUint)
 	case float64:
@@ -38,9 +39,9 @@ func PlainReaderFor[T any]() PlainReader[T] {
 	return reader
 }
 
-func readPlainInt[T int | int64](src []byte) (T, []byte, error) {
-	value, rest, err := msgpack.ReadInt(src, memory.BitsOf[T]())
-	return T(value), rest, err
+func readPlainInt(src []byte) (int, []byte, error) {
+	value, rest, err := msgpack.ReadInt(src, strconv.IntSize)
+	return int(value), rest, err
 }
 
 func readPlainUint(src []byte) (uint64, []byte, error) { return msgpack.ReadUint(src, 64) }
@@ -57,9 +58,9 @@ func PlainAppenderFor[T any]() PlainAppender[T] {
 	case bool:
 		of = PlainAppender[bool](appendPlainBool)
 	case int:
-		of = PlainAppender[int](appendPlainInt[int])
+		of = PlainAppender[int](appendPlainInt)
 	case int64:
-		of = PlainAppender[int64](appendPlainInt[int64])
+		of = PlainAppender[int64](appendPlainInt64)
 	case uint64:
 		of = PlainAppender[uint64](appendPlainUint)
 	case float64:
@@ -77,8 +78,14 @@ func appendPlainBool(_ *Beside, dst []byte, value bool) ([]byte, error) {
 	return msgp.AppendBool(dst, value), nil
 }
 
-func appendPlainInt[T int | int64](_ *Beside, dst []byte, value T) ([]byte, error) {
+// These are not one generic function, which every call would enter by way of a dictionary.
+
+func appendPlainInt(_ *Beside, dst []byte, value int) ([]byte, error) {
 	return msgpack.AppendInt(dst, int64(value)), nil
+}
+
+func appendPlainInt64(_ *Beside, dst []byte, value int64) ([]byte, error) {
+	return msgpack.AppendInt(dst, value), nil
 }
 
 func appendPlainUint(_ *Beside, dst []byte, value uint64) ([]byte, error) {

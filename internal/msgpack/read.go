@@ -61,6 +61,14 @@ func ReadInt(src []byte, bits int) (int64, []byte, error) {
 	return readLongInt(src, bits)
 }
 
+// ReadInt64 is ReadInt for 64 bits.
+func ReadInt64(src []byte) (int64, []byte, error) {
+	if len(src) > 0 && int8(src[0]) >= leastInOneByte {
+		return int64(int8(src[0])), src[1:], nil
+	}
+	return readLongInt(src, 64)
+}
+
 // leastInOneByte is the least integer that is one byte, which is that integer as an int8.
 // The greatest is the greatest int8.
 const leastInOneByte = -32
