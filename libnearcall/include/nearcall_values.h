@@ -114,6 +114,18 @@ typedef struct nearcall_value {
     } as;
 } nearcall_value;
 
+/*
+ * Puts a whole request together and waits for its reply: the same as nearcall_request(), a nearcall_put_...
+ * function for each of the values, and nearcall_request_call(), at the price of one of them. The first value
+ * is the array of arguments, of type NEARCALL_ARRAY with their number as count; what is inside of an array or a
+ * map follows it. Values are those of nearcall_read(), as far as nearcall_put_... functions that take no list
+ * and no file could put them; an INT may be any number of 64 bits. Texts and bytes are copied before anything is
+ * sent. codec is NEARCALL_CODEC_MSGPACK, or NEARCALL_CODEC_PACKED if the reply may have blocks.
+ */
+NEARCALL_API int nearcall_call_values(nearcall_client *client, nearcall_function *function, int codec,
+                                      const nearcall_value *values, size_t count,
+                                      int64_t timeout_ms, nearcall_reply *ret_reply);
+
 /* The two functions below leave the reader where it was when they fail. */
 
 /* Reads the next value. Of an array or a map it reads only the head; further calls read the

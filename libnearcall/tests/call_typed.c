@@ -204,6 +204,77 @@ static void a_request_too_large_is_kept_from_the_wire(void)
     CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
 }
 
+/* ---- All values at once ---- */
+
+static int call_values(const char *name, const nearcall_value *values, size_t count)
+{
+    int r = nearcall_call_values(client, test_find(client, name), NEARCALL_CODEC_MSGPACK, values, count, 0, &reply);
+    reader = (nearcall_reader){reply.data, reply.data + reply.bytes};
+    return r;
+}
+
+static nearcall_value array(uint32_t count)
+{
+    return (nearcall_value){.type = NEARCALL_ARRAY, .count = count};
+}
+
+static nearcall_value text(int type, const char *text, uint32_t bytes)
+{
+    return (nearcall_value){.type = type, .count = bytes, .as.data = (const uint8_t *)text};
+}
+
+static nearcall_value whole(int64_t integer)
+{
+    return (nearcall_value){.type = NEARCALL_INT, .as.integer = integer};
+}
+
+static void values_of_all_kinds_come_back(void)
+{
+    const nearcall_value values[] = {
+        array(1), {.type = NEARCALL_MAP, .count = 2}, text(NEARCALL_STRING, "list", 4), array(6),
+        {.type = NEARCALL_NIL}, {.type = NEARCALL_BOOL, .as.boolean = 1}, whole(INT64_MIN),
+        {.type = NEARCALL_UINT, .as.unsigned_integer = UINT64_MAX}, {.type = NEARCALL_FLOAT, .as.real = -1e300},
+        text(NEARCALL_BYTES, "\0\xff", 2), text(NEARCALL_STRING, "when", 4),
+        {.type = NEARCALL_TIME, .as.integer = 1700000000, .count = 5}};
+    CHECK_CALL(client, call_values("identity", values, 12), NEARCALL_OK);
+    CHECK_INT(next(NEARCALL_MAP).count, 2);
+    check_text(next(NEARCALL_STRING), "list");
+    CHECK_INT(next(NEARCALL_ARRAY).count, 6);
+    next(NEARCALL_NIL);
+    CHECK_INT(next(NEARCALL_BOOL).as.boolean, 1);
+    CHECK_INT(next(NEARCALL_INT).as.integer, INT64_MIN);
+    CHECK(next(NEARCALL_UINT).as.unsigned_integer == UINT64_MAX);
+    CHECK(next(NEARCALL_FLOAT).as.real == (double)-1e300);
+    CHECK_INT(next(NEARCALL_BYTES).count, 2);
+    check_text(next(NEARCALL_STRING), "when");
+    nearcall_value moment = next(NEARCALL_TIME);
+    CHECK(moment.as.integer == 1700000000 && moment.count == 5);
+}
+
+/* What is refused of values that are put one by one. */
+static void wrong_values_are_not_sent(void)
+{
+    const nearcall_value three[] = {array(2), whole(1), whole(2), whole(3)};
+    const nearcall_value packed[] = {array(1), {.type = NEARCALL_PACKED, .count = 1}};
+    const nearcall_value nothing[] = {array(1), text(NEARCALL_STRING, NULL, 3)};
+    nearcall_value nested[34];
+    for (int i = 0; i < 34; i++)
+        nested[i] = array(1);
+    CHECK_CALL(client, call_values("add", three, 2), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, call_values("add", three, 4), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, call_values("add", three, 0), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, call_values("add", NULL, 3), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, call_values("identity", packed, 2), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, call_values("identity", nothing, 2), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, call_values("identity", nested, 34), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK_CALL(client, nearcall_call_values(client, NULL, 1, three, 3, 0, NULL), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, nearcall_call_values(client, test_find(client, "add"), 3, three, 3, 0, NULL), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, nearcall_call_values(client, test_find(client, "add"), NEARCALL_CODEC_RAW, three, 3, 0, NULL), NEARCALL_E_MISUSE);
+    CHECK_CALL(client, call_values("add", three, 3), NEARCALL_OK);
+    CHECK(next(NEARCALL_FLOAT).as.real == 3);
+}
+
 int main(void)
 {
     struct server server;
@@ -214,6 +285,8 @@ int main(void)
     divmod_has_two_results();
     greet_takes_a_struct();
     kinds_come_back();
+    values_of_all_kinds_come_back();
+    wrong_values_are_not_sent();
     a_moment_goes_through(0, 1);
     a_moment_goes_through(1700000000, 5);
     a_moment_goes_through(((int64_t)1 << 34) + 5, 7);

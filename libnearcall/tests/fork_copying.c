@@ -8,7 +8,7 @@
 #include "handle/handle.h"
 
 static nearcall_client *client;
-static nearcall_function *echo;
+static nearcall_function *echo, *identity;
 static pid_t forked;
 
 static void on_fault(int signal_number)
@@ -66,6 +66,27 @@ static void while_putting(void)
     in_the_parent(r, &reply);
 }
 
+/* The child goes on with the value behind the long one. */
+static void while_putting_values(void)
+{
+    const nearcall_value values[] = {
+        {.type = NEARCALL_ARRAY, .count = 1},
+        {.type = NEARCALL_ARRAY, .count = 2},
+        {.type = NEARCALL_BYTES, .count = BYTES, .as.data = source},
+        {.type = NEARCALL_INT, .as.integer = 7},
+    };
+    nearcall_reply reply;
+    forked = -1;
+    hide_the_end();
+    int r = nearcall_call_values(client, identity, NEARCALL_CODEC_MSGPACK, values, 4, 20000, &reply);
+    if (forked == 0)
+        in_the_child(r, NEARCALL_E_FAILED_PRECONDITION);
+    CHECK(forked > 0);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    CHECK(reply.bytes > BYTES && reply.data[reply.bytes - 1] == 7);
+    test_join(forked);
+}
+
 static void while_sending(void)
 {
     nearcall_reply reply;
@@ -86,10 +107,13 @@ int main(void)
     server_start(&server);
     client = test_open(server.address, 0);
     echo = test_find(client, "echo");
+    identity = test_find(client, "identity");
     CHECK(sigaction(SIGUSR1, &signal, NULL) == 0);
     for (int i = 0; i < 10; i++) {
         use_memory();
         while_putting();
+        use_memory();
+        while_putting_values();
         use_memory();
         while_sending();
     }

@@ -47,6 +47,7 @@ static void calls_without_a_handle(void)
     MISUSE(nearcall_find_begin(NULL, "one", 3, 0, &call));
     MISUSE(nearcall_request(NULL, NULL, 0));
     MISUSE(nearcall_request_call(NULL, 0, &reply));
+    MISUSE(nearcall_call_values(NULL, NULL, NEARCALL_CODEC_MSGPACK, NULL, 0, 0, &reply));
     MISUSE(nearcall_request_send(NULL, 0, &call));
     MISUSE(nearcall_request_swap(NULL, NULL));
     MISUSE(nearcall_resume(NULL, 1, &reply));

@@ -128,21 +128,27 @@ NEARCALL_API int nearcall_call_codec(nearcall_client *client, const char *name, 
 
 /* ---- Requests that were put together ---- */
 
+/* This and request_call() are a part of both of those that use it: every call goes through them. */
+static inline __attribute__((always_inline)) int begin_request(nearcall_client *client,
+                                                               nearcall_function *function, int codec)
+{
+    nc_sync_abandon(client); /* it may send from the buffer that is used again now */
+    nc_begin_abandon(client);
+    if (!function)
+        return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "the function is NULL; nearcall_find() gives one");
+    int r = codec == NEARCALL_CODEC_PACKED ? NEARCALL_OK : check_codec(client, codec);
+    if (r == NEARCALL_OK)
+        nc_writer_begin(client, function, codec);
+    return r;
+}
+
 NEARCALL_API int nearcall_request(nearcall_client *client, nearcall_function *function, int codec)
 {
     int r = nc_enter(client);
     if (r < 0)
         return r;
-    nc_sync_abandon(client); /* it may send from the buffer that is used again now */
-    nc_begin_abandon(client);
-    if (!function)
-        r = nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
-                    "the function is NULL; nearcall_find() gives one");
-    else
-        r = codec == NEARCALL_CODEC_PACKED ? NEARCALL_OK : check_codec(client, codec);
-    if (r == NEARCALL_OK)
-        nc_writer_begin(client, function, codec);
-    return nc_leave(client, r);
+    return nc_leave(client, begin_request(client, function, codec));
 }
 
 static void exchange(struct nc_writer *one, struct nc_writer *other)
@@ -213,7 +219,8 @@ static int check_request(nearcall_client *client, int64_t timeout_ms)
     return r == NEARCALL_OK ? nc_writer_check(client) : r;
 }
 
-static int request_call(nearcall_client *client, int64_t timeout_ms, nearcall_reply *ret_reply)
+static inline __attribute__((always_inline)) int request_call(nearcall_client *client, int64_t timeout_ms,
+                                                             nearcall_reply *ret_reply)
 {
     struct nc_writer *request = &client->request;
     nc_sync_abandon(client);
@@ -237,6 +244,36 @@ NEARCALL_API int nearcall_request_call(nearcall_client *client, int64_t timeout_
     if (r < 0)
         return r;
     return nc_leave(client, request_call(client, timeout_ms, ret_reply));
+}
+
+/* What was begun in a parent is not sent by a child, which has a request of its own to begin. */
+static int tell_forked(nearcall_client *client)
+{
+    return nc_fail(client, NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED,
+                   "this process was forked while the request was put together; call again");
+}
+
+static int call_values(nearcall_client *client, nearcall_function *function, int codec,
+                       const nearcall_value *values, size_t count, int64_t timeout_ms,
+                       nearcall_reply *ret_reply)
+{
+    int r = begin_request(client, function, codec);
+    if (r < 0)
+        return r;
+    nc_writer_put_values(client, values, count);
+    if (nc_forked_inside(client))
+        return tell_forked(client);
+    return request_call(client, timeout_ms, ret_reply);
+}
+
+NEARCALL_API int nearcall_call_values(nearcall_client *client, nearcall_function *function, int codec,
+                                      const nearcall_value *values, size_t count,
+                                      int64_t timeout_ms, nearcall_reply *ret_reply)
+{
+    int r = nc_enter(client);
+    if (r < 0)
+        return r;
+    return nc_leave(client, call_values(client, function, codec, values, count, timeout_ms, ret_reply));
 }
 
 /* A signal's handler that uses the handle gives up what it has interrupted, and another request

@@ -140,6 +140,37 @@ void nc_writer_add_file(struct nc_writer *writer, int fd)
         nc_put_head(writer, NC_DESCRIPTOR_HEAD, NC_DESCRIPTOR_TYPE << 8 | (unsigned)number, 2);
 }
 
+/* ---- Several values ---- */
+
+static void put_value(struct nc_writer *writer, const nearcall_value *value)
+{
+    switch (value->type) {
+    case NEARCALL_NIL: nc_put_head(writer, 0xC0, 0, 0); break;
+    case NEARCALL_BOOL: nc_put_head(writer, value->as.boolean ? 0xC3 : 0xC2, 0, 0); break;
+    case NEARCALL_INT: nc_put_int(writer, value->as.integer); break;
+    case NEARCALL_UINT: nc_put_unsigned(writer, value->as.unsigned_integer); break;
+    case NEARCALL_FLOAT: nc_put_double(writer, value->as.real); break;
+    case NEARCALL_STRING: nc_put_string(writer, (const char *)value->as.data, value->count); break;
+    case NEARCALL_BYTES: nc_put_bytes(writer, value->as.data, value->count); break;
+    case NEARCALL_TIME: nc_put_time(writer, value->as.integer, value->count); break;
+    case NEARCALL_ARRAY: nc_put_array(writer, value->count); break;
+    case NEARCALL_MAP: nc_put_map(writer, value->count); break;
+    default:
+        nc_keep_failure(writer, NEARCALL_E_MISUSE, "a value is of a type that has a function of its own: "
+                                                   "nearcall_put_packed(), nearcall_put_file()");
+    }
+}
+
+/* A handler may have forked while a long text was copied: a child must not write where its parent does. */
+void nc_writer_put_values(nearcall_client *client, const nearcall_value *values, size_t count)
+{
+    struct nc_writer *writer = &client->request;
+    if (count && !values)
+        nc_keep_failure(writer, NEARCALL_E_MISUSE, "the values of a request are at NULL");
+    for (size_t i = 0; i < count && values && !nc_forked(&client->guard) && nc_count_value(writer); i++)
+        put_value(writer, &values[i]);
+}
+
 /* ---- Coming in and leaving ---- */
 
 static inline void end_put(nearcall_client *client)

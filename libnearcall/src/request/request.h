@@ -49,6 +49,9 @@ void nc_writer_reset(struct nc_writer *writer, nearcall_function *function, int 
 int nc_writer_fault(const struct nc_writer *writer, const char **ret_what);
 
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec);
+
+/* Puts values into the request that was begun, from inside of the handle. */
+void nc_writer_put_values(nearcall_client *client, const nearcall_value *values, size_t count);
 int nc_writer_check(nearcall_client *client);
 
 /* Its call was interrupted, and sends from the buffer whatever the handle is used for before
