@@ -11,8 +11,15 @@ int core_is_refused(const core_channel *channel, int r)
            && nearcall_error_outcome(channel->handle) == NEARCALL_OUTCOME_NOT_EXECUTED;
 }
 
+/* What is sent: a request of so many values, or with none of them the one that was put together. */
+typedef struct request {
+    nearcall_function *function;
+    nearcall_value values[CORE_PLAIN_VALUES_MAX];
+    size_t count;
+} request;
+
 /* The library sends again as well: all sendings are attempts. */
-static int call(core_client *client, core_channel *channel, int64_t timeout_ms,
+static int call(core_client *client, core_channel *channel, const request *what, int64_t timeout_ms,
                 core_attempt *attempt)
 {
     uint32_t attempts_max = core_client_attempts(client);
@@ -21,20 +28,22 @@ static int call(core_client *client, core_channel *channel, int64_t timeout_ms,
 
     if (sendings > 0)
         (void)nearcall_request_sent(channel->handle, sendings);
-    r = core_wait_request(channel, timeout_ms, attempt->reply);
+    r = what->count > 0 ? core_wait_values(channel, what->function, core_codec_of(attempt->plan), what->values,
+                                           what->count, timeout_ms, attempt->reply)
+                        : core_wait_request(channel, timeout_ms, attempt->reply);
     sendings = r == NEARCALL_OK ? 0 : nearcall_sendings(channel->handle);
     if (sendings > attempts_max - attempt->attempts_left)
         attempt->attempts_left = sendings < attempts_max ? attempts_max - sendings : 0;
     return r;
 }
 
-static int send(core_client *client, core_channel *channel, int64_t timeout_ms,
+static int send(core_client *client, core_channel *channel, const request *what, int64_t timeout_ms,
                 core_attempt *attempt)
 {
     int r, refused;
 
     if (attempt->reply != NULL) {
-        r = call(client, channel, timeout_ms, attempt);
+        r = call(client, channel, what, timeout_ms, attempt);
         if (r != CORE_RAISED && core_view_take_metadata(client->view, channel->handle) < 0)
             return -1;
     } else {
@@ -105,17 +114,21 @@ static int attempt_once(core_client *client, core_entry *entry, core_channel *ch
                         core_attempt *attempt)
 {
     core_slot *slot = core_entry_slot(client, entry, channel, 0, &timeout_ms);
-    int r;
+    int is_first = attempt->attempts_left == core_client_attempts(client), r = 0;
+    request what;
 
     if (slot == NULL || compare(client, entry, channel, &timeout_ms) < 0)
         return -1;
     attempt->plan = core_plan_keep(slot->plan);
     attempt->revision = slot->revision;
     attempt->attempts_left--;
-    r = core_encode_request(client->state, channel, slot->function, attempt->plan, arguments, asked,
-                            &timeout_ms);
+    what.function = slot->function;
+    what.count = attempt->reply != NULL && is_first ? core_plain_values(attempt->plan, arguments, what.values) : 0;
+    if (what.count == 0)
+        r = core_encode_request(client->state, channel, slot->function, attempt->plan, arguments, asked,
+                                &timeout_ms);
     if (r == 0)
-        r = send(client, channel, timeout_ms, attempt);
+        r = send(client, channel, &what, timeout_ms, attempt);
     else
         r = r != CORE_RAISED && is_refusal(client->state) ? REFUSED : -1;
     if (r != 0)
@@ -126,7 +139,7 @@ static int attempt_once(core_client *client, core_entry *entry, core_channel *ch
 int core_entry_attempt(core_client *client, core_entry *entry, core_channel *channel,
                        const core_arguments *arguments, int64_t timeout_ms, core_attempt *attempt)
 {
-    int64_t started_ms = core_coarse_ms(); /* no attempt has more time for it, but less */
+    int64_t started_ms = attempt->started_ms = core_coarse_ms(); /* no attempt has more time for it, but less */
     int64_t left_ms = timeout_ms;
     PyObject *asked = NULL;
     int r = core_channel_use(channel, client->view);

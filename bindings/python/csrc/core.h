@@ -151,11 +151,18 @@ typedef struct core_plan {
     int raw;
     int variadic;
     int packs; /* has lists that can travel as blocks */
+    int is_plain; /* takes a few arguments, all of kinds that core_plain_values() knows */
     int nests_freely; /* has types of no fixed depth: any, and structs that may contain themselves */
     core_struct *structs;
     core_node *nodes; /* by the numbers of their types */
     nearcall_schema *schema; /* in which the names of nodes lie */
 } core_plan;
+
+/* The codec of requests of values. */
+static inline int core_codec_of(const core_plan *plan)
+{
+    return plan->packs ? NEARCALL_CODEC_PACKED : NEARCALL_CODEC_MSGPACK;
+}
 
 core_plan *core_plan_new(core_state *state, const uint8_t *schema, size_t schema_bytes);
 core_plan *core_plan_keep(core_plan *plan);
@@ -238,6 +245,8 @@ int core_wait_find(core_channel *channel, const char *name, size_t name_bytes,
 int core_wait_compare(core_channel *channel, nearcall_function *function, const char *hash,
                       const char *description, int64_t timeout_ms);
 int core_wait_request(core_channel *channel, int64_t timeout_ms, nearcall_reply *ret_reply);
+int core_wait_values(core_channel *channel, nearcall_function *function, int codec, const nearcall_value *values,
+                     size_t count, int64_t timeout_ms, nearcall_reply *ret_reply);
 int core_wait_raw(core_channel *channel, const char *name, const void *data, size_t bytes,
                   int64_t timeout_ms, nearcall_reply *ret_reply);
 int core_wait_connect(core_channel *channel, int64_t timeout_ms);
@@ -402,6 +411,7 @@ typedef struct core_attempt {
     core_plan *plan;         /* the arguments were encoded by it, and the result is decoded by it; kept */
     uint32_t revision;       /* the plan's */
     uint32_t attempts_left;
+    int64_t started_ms;      /* when core_entry_attempt() began */
 } core_attempt;
 
 /* Encodes and sends until it is sent, or has its reply, or fails for good. 0, with a plan
@@ -460,6 +470,15 @@ typedef struct core_encoder {
 int core_encode_request(core_state *state, core_channel *channel, nearcall_function *function,
                         const core_plan *plan, const core_arguments *arguments, PyObject **asked,
                         int64_t *timeout_ms);
+
+/* The array of arguments and so many of them at most. */
+#define CORE_PLAIN_VALUES_MAX 9
+
+int core_is_plain_kind(core_kind kind);
+
+/* How many values a request consists of, for core_wait_values(), if all arguments are plain; they last as long as
+ * the arguments. 0, without an exception: they are to be encoded. */
+size_t core_plain_values(const core_plan *plan, const core_arguments *arguments, nearcall_value *values);
 
 int core_encode_argument(core_encoder *e, const core_field *param, Py_ssize_t index,
                          PyObject *value);

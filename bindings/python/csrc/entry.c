@@ -168,12 +168,24 @@ int core_entry_set_slot(core_state *state, core_entry *entry, const core_channel
     return slot == NULL ? -1 : core_slot_refresh(state, slot, function);
 }
 
+/* What the channel knows of a function that it has called before, unless a server has refused it since; NULL. */
+static core_slot *known_slot(const core_entry *entry, const core_channel *channel)
+{
+    core_slot *slot = channel->index < entry->slot_count ? entry->slots[channel->index] : NULL;
+    uint32_t revision = slot == NULL ? 0 : nearcall_function_revision(slot->function);
+
+    return revision != 0 && slot->plan != NULL && slot->revision == revision ? slot : NULL;
+}
+
 core_slot *core_entry_slot(core_client *client, core_entry *entry, core_channel *channel,
                            int look_again, int64_t *timeout_ms)
 {
-    core_slot *slot = slot_at(entry, channel->index);
+    core_slot *slot = look_again ? NULL : known_slot(entry, channel);
     nearcall_function *found;
 
+    if (slot != NULL)
+        return slot;
+    slot = slot_at(entry, channel->index);
     if (slot == NULL)
         return NULL;
     found = slot->function;
@@ -200,8 +212,8 @@ PyObject *core_entry_call(core_client *client, core_entry *entry, const core_arg
     bounds.channel = core_channel_take(client->pool, 0);
     if (bounds.channel == NULL)
         return NULL;
-    bounds.started_ms = core_coarse_ms();
     if (core_entry_attempt(client, entry, bounds.channel, arguments, bounds.timeout_ms, &attempt) == 0) {
+        bounds.started_ms = attempt.started_ms;
         result = core_decode_reply(client->state, bounds.channel->handle, client->view, attempt.plan,
                                    &reply, &bounds);
         core_plan_drop(attempt.plan);

@@ -142,6 +142,19 @@ static int compile_keywords(const compiler *c)
     return 0;
 }
 
+static int takes_plain_arguments(const core_plan *plan)
+{
+    Py_ssize_t i;
+
+    if (plan->raw || plan->variadic || plan->required_count != plan->param_count
+        || plan->param_count >= CORE_PLAIN_VALUES_MAX)
+        return 0;
+    for (i = 0; i < plan->param_count; i++)
+        if (!core_is_plain_kind(plan->params[i].type->kind))
+            return 0;
+    return 1;
+}
+
 static int compile(const compiler *c)
 {
     core_plan *plan = c->plan;
@@ -154,6 +167,7 @@ static int compile(const compiler *c)
     plan->raw = function->is_raw;
     plan->variadic = function->is_variadic;
     plan->required_count = function->params_required;
+    plan->is_plain = takes_plain_arguments(plan);
     return PyErr_Occurred() ? -1 : 0;
 }
 

@@ -181,8 +181,7 @@ int core_encode_request(core_state *state, core_channel *channel, nearcall_funct
                       .asked = asked, .has_refused = 1};
     int raw = plan->raw && plan->param_count == 1 && arguments->positional_count == 1
               && arguments->names == NULL;
-    int of_values = plan->packs ? NEARCALL_CODEC_PACKED : NEARCALL_CODEC_MSGPACK;
-    int r = nearcall_request(e.handle, function, raw ? NEARCALL_CODEC_RAW : of_values);
+    int r = nearcall_request(e.handle, function, raw ? NEARCALL_CODEC_RAW : core_codec_of(plan));
 
     if (r < 0) {
         core_raise(state, e.handle, r);

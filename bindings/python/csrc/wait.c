@@ -140,6 +140,17 @@ int core_wait_request(core_channel *channel, int64_t timeout_ms, nearcall_reply 
     return resume(channel, r, ret_reply);
 }
 
+int core_wait_values(core_channel *channel, nearcall_function *function, int codec, const nearcall_value *values,
+                     size_t count, int64_t timeout_ms, nearcall_reply *ret_reply)
+{
+    int r;
+
+    Py_BEGIN_ALLOW_THREADS
+    r = nearcall_call_values(channel->handle, function, codec, values, count, timeout_ms, ret_reply);
+    Py_END_ALLOW_THREADS
+    return resume(channel, r, ret_reply);
+}
+
 int core_wait_raw(core_channel *channel, const char *name, const void *data, size_t bytes,
                   int64_t timeout_ms, nearcall_reply *ret_reply)
 {
