@@ -251,6 +251,31 @@ static void values_of_all_kinds_come_back(void)
     CHECK(moment.as.integer == 1700000000 && moment.count == 5);
 }
 
+/* Beside each other, as many as there may be, and one more. */
+static void short_values_come_back(uint32_t count)
+{
+    static const int64_t numbers[] = {0, 127, 128, -32, -33, INT64_MIN, UINT32_MAX, -129, 65535};
+    nearcall_value values[20] = {array(count)};
+    for (uint32_t i = 1; i <= count; i++)
+        values[i] = whole(numbers[i % 9]);
+    CHECK_CALL(client, call_values("sum", values, count + 1), NEARCALL_OK);
+    uint64_t sum = 0;
+    for (uint32_t i = 1; i <= count; i++)
+        sum += (uint64_t)numbers[i % 9];
+    CHECK_INT(next(NEARCALL_INT).as.integer, (int64_t)sum);
+}
+
+static void short_texts_come_back(void)
+{
+    char letters[600];
+    memset(letters, 'x', sizeof(letters));
+    for (uint32_t bytes = 0; bytes < sizeof(letters); bytes++) {
+        const nearcall_value values[] = {array(1), text(NEARCALL_STRING, letters, bytes)};
+        CHECK_CALL(client, call_values("upper", values, 2), NEARCALL_OK);
+        CHECK_INT(next(NEARCALL_STRING).count, bytes);
+    }
+}
+
 /* What is refused of values that are put one by one. */
 static void wrong_values_are_not_sent(void)
 {
@@ -286,6 +311,11 @@ int main(void)
     greet_takes_a_struct();
     kinds_come_back();
     values_of_all_kinds_come_back();
+    short_values_come_back(0);
+    short_values_come_back(9);
+    short_values_come_back(15);
+    short_values_come_back(16);
+    short_texts_come_back();
     wrong_values_are_not_sent();
     a_moment_goes_through(0, 1);
     a_moment_goes_through(1700000000, 5);

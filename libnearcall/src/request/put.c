@@ -161,14 +161,68 @@ static void put_value(struct nc_writer *writer, const nearcall_value *value)
     }
 }
 
+/* What most requests are: some short values in the array of arguments, and nothing inside of them. They
+ * are put behind each other into room for all of them. */
+#define SHORT_REQUEST_BYTES 512
+#define SHORT_VALUES_MAX 16
+#define SHORT_NUMBER_BYTES_MAX 9
+
+static bool are_short(const nearcall_value *values, size_t count)
+{
+    size_t bytes = 1;
+    if (count == 0 || count > SHORT_VALUES_MAX || values[0].type != NEARCALL_ARRAY || values[0].count != count - 1)
+        return false;
+    for (size_t i = 1; i < count; i++) {
+        if ((unsigned)values[i].type > NEARCALL_BYTES)
+            return false;
+        bytes += SHORT_NUMBER_BYTES_MAX;
+        if (values[i].type >= NEARCALL_STRING)
+            bytes += values[i].count;
+    }
+    return bytes <= SHORT_REQUEST_BYTES;
+}
+
+static uint8_t *put_short(struct nc_writer *writer, uint8_t *to, const nearcall_value *value)
+{
+    if (value->type == NEARCALL_INT && value->as.integer >= -32 && value->as.integer < 0x80) {
+        *to = (uint8_t)value->as.integer;
+        return to + 1;
+    }
+    writer->buffer.end = (size_t)(to - writer->buffer.data);
+    put_value(writer, value);
+    return writer->buffer.data + writer->buffer.end;
+}
+
+static void put_short_values(struct nc_writer *writer, const nearcall_value *values, size_t count)
+{
+    uint8_t *to = nc_room(writer, SHORT_REQUEST_BYTES);
+    if (!to)
+        return;
+    *to++ = (uint8_t)(0x90 | (count - 1));
+    for (size_t i = 1; i < count; i++)
+        to = put_short(writer, to, &values[i]);
+    writer->buffer.end = (size_t)(to - writer->buffer.data);
+    writer->depth = 1;
+    writer->left[0] = writer->left[1] = 0;
+}
+
 /* A handler may have forked while a long text was copied: a child must not write where its parent does. */
+static void put_values(nearcall_client *client, const nearcall_value *values, size_t count)
+{
+    struct nc_writer *writer = &client->request;
+    for (size_t i = 0; i < count && !nc_forked(&client->guard) && nc_count_value(writer); i++)
+        put_value(writer, &values[i]);
+}
+
 void nc_writer_put_values(nearcall_client *client, const nearcall_value *values, size_t count)
 {
     struct nc_writer *writer = &client->request;
     if (count && !values)
         nc_keep_failure(writer, NEARCALL_E_MISUSE, "the values of a request are at NULL");
-    for (size_t i = 0; i < count && values && !nc_forked(&client->guard) && nc_count_value(writer); i++)
-        put_value(writer, &values[i]);
+    else if (are_short(values, count) && writer->codec == NEARCALL_CODEC_MSGPACK)
+        put_short_values(writer, values, count);
+    else
+        put_values(client, values, count);
 }
 
 /* ---- Coming in and leaving ---- */
