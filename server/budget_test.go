@@ -324,7 +324,7 @@ func TestDecodedArgumentsAreBounded(t *testing.T) {
 	register(t, s, "pointers", func(list []*roomy) int { return len(list) }, server.MaxConcurrency(1))
 	register(t, s, "maps", func(all map[int32]roomy) int { return len(all) })
 	register(t, s, "texts", func(all map[string]int64) int { return len(all) })
-	register(t, s, "any of texts", func(all map[string]any) int { return len(all) })
+	register(t, s, "any_of_texts", func(all map[string]any) int { return len(all) })
 	register(t, s, "any", func(list []any) int { return len(list) })
 	register(t, s, "leave", func([]roomy) { leave() })
 	register(t, s, "panic", func([]roomy) { panic("here") })
@@ -335,9 +335,9 @@ func TestDecodedArgumentsAreBounded(t *testing.T) {
 	values := map[string]func(int) any{
 		"maps":         func(n int) any { return numbered(n, func(i int) int64 { return int64(i) }, any(empty)) },
 		"texts":        func(n int) any { return numbered(n, strconv.Itoa, any(int64(1))) },
-		"any of texts": func(n int) any { return numbered(n, strconv.Itoa, any(empty)) },
+		"any_of_texts": func(n int) any { return numbered(n, strconv.Itoa, any(empty)) },
 	}
-	for _, name := range []string{"lists", "pointers", "maps", "texts", "any of texts", "any"} {
+	for _, name := range []string{"lists", "pointers", "maps", "texts", "any_of_texts", "any"} {
 		value := values[name]
 		if value == nil {
 			value = func(n int) any { return slices.Repeat([]any{empty}, n) }
