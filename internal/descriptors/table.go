@@ -161,9 +161,12 @@ func (t *Table) Release() {
 // Close closes all that the table has. What was written through a file that was
 // given is not this side's to flush, so errors of closing mean nothing.
 func (t *Table) Close() {
-	if t == nil {
-		return
+	if t != nil && len(t.came)+len(t.going)+len(t.taken)+len(t.given) > 0 {
+		t.closeAll()
 	}
+}
+
+func (t *Table) closeAll() {
 	t.Drop()
 	rights.Close(t.came...)
 	for _, taken := range t.taken {
