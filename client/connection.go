@@ -104,10 +104,12 @@ func (c *connection) prepare(r *call) *status.Error {
 		return failure
 	}
 	r.reply, r.decoded, r.decodeFailure = r.reply[:r.replyStart], false, nil
-	r.id = 0 // an id of an earlier connection would mean another call on this one
+	// An earlier attempt may have been answered, and the id of an earlier connection would
+	// mean another call on this one.
+	r.answered, r.id = false, 0
 	r.header = wire.Header{Type: r.frameType, Codec: r.codec, Descriptors: uint8(len(r.files.Going())), Deadline: c.deadlineField(r)}
-	r.head = append(r.head[:0], make([]byte, wire.HeaderBytes)...)
-	if r.frameType == wire.Request {
+	r.head = r.head[:wire.HeaderBytes] // submit fills it
+	if r.frameType == wire.Request && len(r.options.extensions)+len(r.added) > 0 {
 		r.head = append(append(r.head, r.options.extensions...), r.added...)
 	}
 	switch {

@@ -42,8 +42,9 @@ func (c *core) functionsOf(hash uint64) *functionTable {
 // find returns a function's id, or 0 if it is not known.
 func (t *functionTable) find(name string) uint32 {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.ids[name]
+	id := t.ids[name]
+	t.mu.RUnlock()
+	return id
 }
 
 func (t *functionTable) learn(name string, id uint32) {

@@ -75,6 +75,9 @@ type call struct {
 	// leads and idle say how the call began to wait; see role. unsent is set if the
 	// connection ended before the kernel had taken the whole request.
 	leads, idle, unsent bool
+	// answered is set in place of wakes by the goroutine of the call, if that reads the
+	// answer itself.
+	answered bool
 
 	// The answer. Until the call is finished or given up, replyMu guards reply.
 	replyMu    sync.Mutex
@@ -150,9 +153,8 @@ func (c *call) finish(failure *status.Error) {
 
 // reset makes the call ready for its next use. Preconditions: it is in no table.
 func (c *call) reset() {
-	select {
-	case <-c.wakes:
-	default:
+	if len(c.wakes) > 0 {
+		<-c.wakes // nobody sends to it any more
 	}
 	c.name, c.payload, c.reply, c.failure, c.metadata = "", nil, nil, nil, nil
 	c.roundTrip = 0
@@ -161,6 +163,7 @@ func (c *call) reset() {
 	c.files.Close()
 	c.beside.Drop()
 	clear(c.parts)
+	c.parts = c.parts[:0]
 	c.leads, c.idle, c.unsent = false, false, false
 	c.decode, c.decoded, c.decodeFailure = nil, false, nil
 	c.intercepted, c.called, c.returned, c.callFailure, c.added = false, false, false, nil, c.added[:0]

@@ -32,6 +32,8 @@ type reader struct {
 	noted bool
 	// loneReplies counts the replies in a row after which no call was waiting.
 	loneReplies int
+	// own is the call of the goroutine that has the role, or nil if that is the standby.
+	own *call
 	// unwatch ends the watch over the context of the caller that reads, if there is one.
 	unwatch func() bool
 
@@ -249,7 +251,7 @@ func (c *connection) deliver() error {
 	unused := c.leaving && c.calls.waiting == 0
 	c.mu.Unlock()
 	for i := range batch {
-		batch[i].wake()
+		batch[i].wake(c.reader.own)
 	}
 	clear(batch)
 	c.reader.batch = batch[:0]
@@ -259,8 +261,9 @@ func (c *connection) deliver() error {
 	return err
 }
 
-// wake gives the call its answer and wakes it, unless the call was given up.
-func (a *arrival) wake() {
+// wake gives the call its answer and wakes it, unless the call was given up. own, which is
+// awake, is only told.
+func (a *arrival) wake(own *call) {
 	r := a.call
 	if r == nil {
 		a.received.Close()
@@ -272,6 +275,10 @@ func (a *arrival) wake() {
 	r.reply = append(r.reply, a.payload...)
 	r.replyCodec, r.functionID = a.header.Codec, a.header.FunctionID
 	r.takeMetadata(a.extensions)
+	if r == own {
+		r.failure, r.answered = a.failure, true
+		return
+	}
 	r.finish(a.failure)
 }
 

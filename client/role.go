@@ -96,24 +96,24 @@ func (c *connection) lead(ctx context.Context, r *call) wake {
 	if m := c.reader.memory; m != nil {
 		m.context, m.idleNs = ctx, r.idleSince()
 	}
+	c.reader.own = r
 	why, err := c.readFor(ctx, r)
+	c.reader.own = nil
 	if c.reader.unwatch != nil {
 		c.reader.unwatch()
 		c.reader.unwatch = nil
 	}
 	c.handOver(err)
-	if err != nil {
+	if err != nil && !r.answered {
 		return r.awaitWake(ctx)
 	}
 	return why
 }
 
 func (c *connection) readFor(ctx context.Context, r *call) (wake, error) {
-	for {
-		select {
-		case why := <-r.wakes:
-			return why, nil
-		default:
+	for !r.answered {
+		if len(r.wakes) > 0 { // nobody else receives from it
+			return <-r.wakes, nil
 		}
 		if ctx.Err() != nil {
 			return wakeExpired, nil
@@ -129,9 +129,10 @@ func (c *connection) readFor(ctx context.Context, r *call) (wake, error) {
 			continue
 		}
 		if err != nil {
-			return 0, err
+			return wakeFinished, err
 		}
 	}
+	return wakeFinished, nil
 }
 
 // watchContext makes the end of ctx interrupt the caller that reads. It is called
