@@ -13,10 +13,18 @@ type functionTable struct {
 	hash uint64
 
 	mu sync.RWMutex
-	// ids are the ids of functions that were called by name.
-	ids map[string]uint32
+	// ids are the ids of functions that were called by name. latest is one of them, or nil:
+	// programs call the same function again and again.
+	ids    map[string]*knownID
+	latest atomic.Pointer[knownID]
 	// described are the functions whose descriptions were asked for.
 	described map[string]*describedFunction
+}
+
+// A knownID never changes.
+type knownID struct {
+	name string
+	id   uint32
 }
 
 // A describedFunction is a function of one schema with its description. Only the usages
@@ -34,23 +42,35 @@ type describedFunction struct {
 // functionsOf returns the table for a schema. Preconditions: c.mu is held.
 func (c *core) functionsOf(hash uint64) *functionTable {
 	if c.functions == nil || c.functions.hash != hash {
-		c.functions = &functionTable{hash: hash, ids: map[string]uint32{}, described: map[string]*describedFunction{}}
+		c.functions = &functionTable{hash: hash, ids: map[string]*knownID{}, described: map[string]*describedFunction{}}
 	}
 	return c.functions
 }
 
 // find returns a function's id, or 0 if it is not known.
 func (t *functionTable) find(name string) uint32 {
+	if known := t.latest.Load(); known != nil && known.name == name {
+		return known.id
+	}
 	t.mu.RLock()
-	id := t.ids[name]
-	t.mu.RUnlock()
-	return id
+	defer t.mu.RUnlock()
+	known := t.ids[name]
+	if known == nil {
+		return 0
+	}
+	t.latest.Store(known)
+	return known.id
 }
 
 func (t *functionTable) learn(name string, id uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ids[name] = id
+	t.learnLocked(name, id)
+}
+
+func (t *functionTable) learnLocked(name string, id uint32) {
+	t.ids[name] = &knownID{name, id}
+	t.latest.Store(nil)
 }
 
 // findDescribed returns a function with its description, or nil if that is not known.
@@ -64,7 +84,7 @@ func (t *functionTable) describe(f *schema.Function, id uint32) *describedFuncti
 	made := &describedFunction{Function: f, table: t, id: id, check: f.Check()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ids[f.Name] = id
+	t.learnLocked(f.Name, id)
 	t.described[f.Name] = made
 	return made
 }
@@ -76,5 +96,6 @@ func (t *functionTable) forget(outdated *describedFunction) {
 	if t.described[outdated.Name] == outdated {
 		delete(t.described, outdated.Name)
 		delete(t.ids, outdated.Name)
+		t.latest.Store(nil)
 	}
 }
