@@ -125,6 +125,10 @@ func (s *share) giveBack(bytes int64) {
 // isFull reports whether bytes were refused and most of what was held then still is. A
 // full budget concerns only users that hold something themselves.
 func (s *share) isFull() bool {
+	return (s.full.Load() || s.budget.full.Load()) && s.isStillFull()
+}
+
+func (s *share) isStillFull() bool {
 	b := s.budget
 	return stillFull(&s.full, &s.held, b.perUserMax) ||
 		!s.exempt && stillFull(&b.full, &b.held, b.max) && s.held.Load() > b.perUserMax/smallPart

@@ -307,11 +307,13 @@ func (o *output) putNow(header *wire.Header, payload []byte, more bool) bool {
 		o.mu.Unlock()
 		return false
 	}
-	ahead := o.memory.Ahead()
-	o.mu.Unlock() // not deferred, which would cost a thirtieth of a call through memory
-	if more {
-		ahead.Prefetch()
+	if !more {
+		o.mu.Unlock() // not deferred, which would cost a thirtieth of a call through memory
+		return true
 	}
+	ahead := o.memory.Ahead()
+	o.mu.Unlock()
+	ahead.Prefetch()
 	return true
 }
 
