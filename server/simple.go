@@ -249,19 +249,28 @@ func (r *reader) finishSimple() bool {
 // awaitSimple waits, within its deadline, for a call that the reader has begun and that
 // turned out to be slow, and answers it.
 func (c *connection) awaitSimple(ctx context.Context, e *execution) {
-	within := e.context
-	if within == nil {
-		within = &callContext{function: e.function, origin: &c.origin, deadlineNs: e.expiryNs}
-	}
-	defer within.finish() // which stops its timer
-	stop := context.AfterFunc(ctx, func() { within.end(context.Canceled) })
-	defer stop()
+	within, release := e.within(ctx)
+	defer release()
 	if returnsWithin(within, e.late) {
 		e.answerSimple(e.result, e.err)
 	} else {
 		e.answerSimple(nil, e.overdueIn(within))
 	}
 	c.output.flush()
+}
+
+// within returns the context in which to wait for a call of the simple protocol: it ends
+// with ctx and at the deadline. It is the one that the function has, if it has any. release
+// leaves neither a timer nor anything that waits for ctx.
+func (e *execution) within(ctx context.Context) (_ context.Context, release func()) {
+	if e.context == nil {
+		return context.WithTimeout(ctx, time.Duration(e.expiryNs-e.server.clock.Ns()))
+	}
+	stop := context.AfterFunc(ctx, func() { e.cancel(context.Canceled) })
+	return e.context, func() {
+		stop()
+		e.finish()
+	}
 }
 
 // admitSimple returns the function that a request calls and how long the call may take,
