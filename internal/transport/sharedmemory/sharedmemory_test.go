@@ -409,3 +409,32 @@ func testBodiesApart(t *testing.T, read bool) {
 		}
 	}
 }
+
+// TestAReaderThatIsLedAstray: a peer that changes a body while it is read where it lies may lead its
+// reader beyond what it has, which counts as a fault of that memory. The reader's own panics go on.
+func TestAReaderThatIsLedAstray(t *testing.T) {
+	const bytes = 8 << 10
+	takeWith := func(read func([]byte)) (err error, cause any) {
+		defer func() { cause = recover() }()
+		caller, server := pair(t, testGeometry)
+		if !put(caller, 1, content(1, bytes)) {
+			t.Fatal("no room")
+		}
+		_, err = server.TakeApart(make([]byte, sharedmemory.RecordBytesMin), wire.FrameBytesMaxCeiling, grow, func([]byte, int) sharedmemory.Place {
+			return sharedmemory.Place{Read: read}
+		})
+		return err, nil
+	}
+	for what, read := range map[string]func([]byte){
+		"an index": func(body []byte) { body[len(body)+int(body[0])] = 0 },
+		"a slice":  func(body []byte) { _ = body[len(body)+int(body[0]):] },
+		"a size":   func(body []byte) { _ = make([]byte, -1-int(body[0])) },
+	} {
+		if err, cause := takeWith(read); cause != nil || !errors.Is(err, sharedmemory.ErrFault) {
+			t.Errorf("%s that is out of range: %v, panic %v", what, err, cause)
+		}
+	}
+	if err, cause := takeWith(func([]byte) { panic("its own") }); cause != "its own" {
+		t.Errorf("a panic of the reader's own: %v, panic %v", err, cause)
+	}
+}
