@@ -60,7 +60,9 @@ func (c *Client) call(ctx context.Context, name string, fixed *usage, result any
 
 // gather lets long []byte of the arguments stay where they are until they are sent, unless
 // somebody wants to see the payload as a whole.
-func (c *call) gather() { c.beside.Gathers = len(c.options.interceptors) == 0 }
+func (c *call) gather() {
+	c.beside.Gathers, c.beside.Blocks = len(c.options.interceptors) == 0, false
+}
 
 // keepReply lets the result keep a large reply if it is most of that.
 func (c *call) keepReply() *codec.Beside {

@@ -20,9 +20,13 @@ func (c *core) packsResult(r *call) bool {
 }
 
 // unpack encodes a request anew for a server that does not take blocks. The call keeps that
-// form, which every server takes.
+// form, which every server takes. A request without blocks has it already.
 func (c *connection) unpack(r *call) *status.Error {
 	if r.codec != wire.CodecPacked || c.welcome.Accepted&wire.FeaturePackedLists != 0 {
+		return nil
+	}
+	if !r.beside.Blocks {
+		r.codec = wire.CodecMessagePack
 		return nil
 	}
 	whole := r.payload

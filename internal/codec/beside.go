@@ -21,6 +21,9 @@ type Beside struct {
 	Gathers bool
 	Pieces  []Piece
 
+	// Blocks is set when a packed list is encoded as a block.
+	Blocks bool
+
 	// KeptBytesMin is the size from which on a packed list, and a []byte inside a list, map
 	// or struct or as a result, points into the bytes that it is decoded from, which then
 	// belong to the value; 0 means never. Kept reports whether that was so.
@@ -119,6 +122,9 @@ func (b *Beside) appendBytes(dst, data []byte) []byte {
 
 // appendBlock appends the elements of a packed list, whose head has been appended.
 func (b *Beside) appendBlock(dst, elements []byte) []byte {
+	if b != nil {
+		b.Blocks = true
+	}
 	if !b.gathers(elements) {
 		return append(dst, elements...)
 	}
