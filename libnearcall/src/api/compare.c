@@ -263,7 +263,9 @@ static int give_up_question(nearcall_client *client)
     if (r < 0)
         return r;
     nc_sync_abandon(client);
-    return nc_leave(client, NEARCALL_E_INTERRUPTED);
+    r = nc_fail(client, NEARCALL_E_INTERRUPTED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                "a signal arrived before anything was sent; call again");
+    return nc_leave(client, r);
 }
 
 NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char *name,

@@ -1,0 +1,92 @@
+/* What generated code of C asks a server before a call: that is no call of the program's, so nothing
+ * of it can be resumed, and it is gone on with only if the function is what has changed. */
+#include <stdatomic.h>
+
+#include "nearcall_generated.h"
+#include "script.h"
+
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define TIMEOUT_MS 20000
+#define NO_CHANGES "\x82\xa7" "changes\x90\xa4hash\xa0"
+#define CHANGES "\x82\xa7" "changes\x91\xa4less\xa4hash\xa0"
+
+static atomic_int rings; /* a signal has come */
+
+static int has_rung(void *argument)
+{
+    (void)argument;
+    return atomic_exchange(&rings, 0);
+}
+
+static int begin(nearcall_client *client)
+{
+    int64_t timeout_ms = TIMEOUT_MS;
+    int r = nearcall_generated_request(client, "f", 1, HASH, "{}", 0, &timeout_ms);
+    if (r == NEARCALL_OK)
+        nearcall_put_array(client, 0);
+    return r;
+}
+
+/* ---- Questions that are interrupted ---- */
+
+static void expect_cancel(struct script *script, const struct nc_frame *asked)
+{
+    struct nc_frame frame;
+    script_expect(script, NC_CANCEL, &frame);
+    CHECK_INT(frame.call_id, asked->call_id);
+}
+
+/* What is asked first, and what then: the description of the function, that of the question, and the
+ * question itself. The answer to the one that was interrupted comes late. */
+static void play_interrupted(struct script *script)
+{
+    int interrupted = *(const int *)script->argument;
+    struct nc_frame frame, late = {0};
+    script_greet(script);
+    for (int i = 0; i < 3; i++) {
+        enum nc_frame_type type = i < 2 ? NC_RESOLVE : NC_REQUEST;
+        const char *answer = i < 2 ? "\x80" : NO_CHANGES;
+        size_t bytes = i < 2 ? 1 : sizeof(NO_CHANGES) - 1;
+        script_expect(script, type, &frame);
+        if (i == interrupted) {
+            late = frame;
+            atomic_store(&rings, 1);
+            if (type == NC_REQUEST)
+                expect_cancel(script, &late);
+            script_expect(script, type, &frame);
+            script_reply(script, &late, answer, bytes);
+        }
+        script_reply(script, &frame, answer, bytes);
+    }
+    script_expect(script, NC_REQUEST, &frame);
+    script_reply(script, &frame, "\x07", 1);
+    CHECK(script_read_end(script));
+}
+
+static void the_question_is_given_up(int interrupted)
+{
+    struct script script;
+    nearcall_reply reply = {0};
+    nearcall_client *client;
+    script_start(&script, play_interrupted, &interrupted);
+    client = test_open(script.address, NEARCALL_INTERRUPTIBLE);
+    CHECK_CALL(client, nearcall_interruptible_check(client, has_rung, NULL), NEARCALL_OK);
+    CHECK_CALL(client, begin(client), NEARCALL_E_INTERRUPTED);
+    CHECK_INT(nearcall_interrupted(client), 0);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED); /* what that is about did not run */
+    CHECK_CALL(client, nearcall_resume(client, nearcall_interrupted(client), &reply), NEARCALL_E_MISUSE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    CHECK_CALL(client, begin(client), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_request_call(client, TIMEOUT_MS, &reply), NEARCALL_OK);
+    CHECK_INT(test_read_int(&reply), 7);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+int main(void)
+{
+    test_begin();
+    for (int interrupted = 0; interrupted < 3; interrupted++)
+        the_question_is_given_up(interrupted);
+    return 0;
+}
