@@ -83,10 +83,94 @@ static void the_question_is_given_up(int interrupted)
     script_end(&script);
 }
 
+/* ---- Functions that are called all the same ---- */
+
+/* The answer to each question, as long as there is one; then a call. */
+struct answers {
+    struct {
+        const char *data; /* NULL: the server refuses to say */
+        size_t bytes;
+    } all[2];
+    int count;
+};
+
+static void play_answers(struct script *script)
+{
+    const struct answers *answers = script->argument;
+    struct nc_frame frame;
+    script_greet(script);
+    for (int i = 0; i < 2; i++) {
+        script_expect(script, NC_RESOLVE, &frame);
+        script_reply(script, &frame, "\x80", 1);
+    }
+    for (int i = 0; i < answers->count; i++) {
+        script_expect(script, NC_REQUEST, &frame);
+        if (answers->all[i].data)
+            script_reply(script, &frame, answers->all[i].data, answers->all[i].bytes);
+        else
+            script_error(script, frame.call_id, -NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED,
+                         "not for you");
+    }
+    script_expect(script, NC_REQUEST, &frame);
+    script_reply(script, &frame, "\x07", 1);
+    CHECK(script_read_end(script));
+}
+
+static nearcall_client *start_answers(struct script *script, struct answers *answers)
+{
+    script_start(script, play_answers, answers);
+    return test_open(script->address, 0);
+}
+
+static void call(nearcall_client *client)
+{
+    nearcall_reply reply;
+    CHECK_CALL(client, begin(client), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_request_call(client, TIMEOUT_MS, &reply), NEARCALL_OK);
+    CHECK_INT(test_read_int(&reply), 7);
+}
+
+static int go_on(nearcall_client *client, const char *name)
+{
+    return nearcall_generated_go_on(client, name, strlen(name), HASH);
+}
+
+static void gone_on_with_what_has_changed(void)
+{
+    struct answers answers = {{{CHANGES, sizeof(CHANGES) - 1}}, 1};
+    struct script script;
+    nearcall_client *client = start_answers(&script, &answers);
+    CHECK_CALL(client, go_on(client, "f"), NEARCALL_E_FAILED_PRECONDITION); /* nothing has failed */
+    CHECK_CALL(client, begin(client), NEARCALL_E_FAILED_PRECONDITION);
+    CHECK(strstr(nearcall_error_message(client), "f has changed since this code was generated: less") != NULL);
+    CHECK_CALL(client, go_on(client, "nearcall.changes"), NEARCALL_E_FAILED_PRECONDITION); /* another function */
+    CHECK_CALL(client, go_on(client, "f"), NEARCALL_OK);
+    call(client);
+    CHECK_CALL(client, go_on(client, "f"), NEARCALL_E_FAILED_PRECONDITION);
+    nearcall_close(client);
+    script_end(&script);
+}
+
+/* The same code, and the function is not known to have changed: it is asked about again. */
+static void not_gone_on_with_what_cannot_be_asked(void)
+{
+    struct answers answers = {{{NULL, 0}, {NO_CHANGES, sizeof(NO_CHANGES) - 1}}, 2};
+    struct script script;
+    nearcall_client *client = start_answers(&script, &answers);
+    CHECK_CALL(client, begin(client), NEARCALL_E_FAILED_PRECONDITION);
+    CHECK_CALL(client, go_on(client, "f"), NEARCALL_E_FAILED_PRECONDITION);
+    CHECK(strcmp(nearcall_error_message(client), "not for you") == 0);
+    call(client);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 int main(void)
 {
     test_begin();
     for (int interrupted = 0; interrupted < 3; interrupted++)
         the_question_is_given_up(interrupted);
+    gone_on_with_what_has_changed();
+    not_gone_on_with_what_cannot_be_asked();
     return 0;
 }

@@ -149,9 +149,12 @@ static int fail(nearcall_client *client, int code, const char *format, const cha
 
 static int refuse(nearcall_client *client, const nearcall_function *function, const char *text)
 {
-    return fail(client, NEARCALL_E_FAILED_PRECONDITION,
-                "%s has changed since this code was generated: %s; generate it again",
-                function->name, text);
+    int r = fail(client, NEARCALL_E_FAILED_PRECONDITION,
+                 "%s has changed since this code was generated: %s; generate it again",
+                 function->name, text);
+    if (r == NEARCALL_E_FAILED_PRECONDITION)
+        client->error.changed = function;
+    return r;
 }
 
 /* Whatever became of the question, the function that it is about did not run. True: the question
@@ -305,7 +308,8 @@ NEARCALL_API int nearcall_generated_go_on(nearcall_client *client, const char *n
     if (r < 0)
         return r;
     nearcall_function *function = nc_function_known(client, name, name_bytes);
-    return nc_leave(client, function ? go_on(client, function, hash) : NEARCALL_E_FAILED_PRECONDITION);
+    bool has_changed = function && function == client->error.changed;
+    return nc_leave(client, has_changed ? go_on(client, function, hash) : NEARCALL_E_FAILED_PRECONDITION);
 }
 
 NEARCALL_API int nearcall_generated_is_outdated(const nearcall_client *client, int r,

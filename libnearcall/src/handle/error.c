@@ -17,6 +17,7 @@ int nc_fail(nearcall_client *client, int code, int outcome, const char *format, 
     error->outcome = outcome;
     error->details = NULL;
     error->details_bytes = 0;
+    error->changed = NULL;
     va_start(arguments, format);
     vsnprintf(error->message, sizeof(error->message), format, arguments);
     va_end(arguments);
@@ -45,6 +46,7 @@ void nc_error_clear(nearcall_client *client)
     client->error.outcome = NEARCALL_OUTCOME_NONE;
     client->error.details = NULL;
     client->error.details_bytes = 0;
+    client->error.changed = NULL;
     client->error.message[0] = '\0';
 }
 
@@ -125,6 +127,7 @@ int nc_fail_as_call(nearcall_client *client, const struct nc_call *call)
         return nc_fail(client, -call->code, call->outcome, "%s", call->what);
     error->code = call->code;
     error->outcome = call->outcome;
+    error->changed = NULL;
     error->message[0] = '\0';
     if (read_error(call->data, call->data_bytes, &message, &error->details,
                    &error->details_bytes))

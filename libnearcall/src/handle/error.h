@@ -17,6 +17,7 @@ struct nc_error {
     const uint8_t *details;
     size_t details_bytes;
     int64_t deadline_ns; /* of the call that failed last */
+    const nearcall_function *changed; /* it is not what generated code was made for; NULL: something else failed */
     char message[NC_ERROR_MESSAGE_BYTES_MAX + 1];
 };
 
