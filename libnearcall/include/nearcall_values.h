@@ -141,7 +141,8 @@ NEARCALL_API int nearcall_skip(nearcall_reader *reader);
 /*
  * Reads a whole list of numbers or booleans, whether it came as a block or as an array, and stores its
  * elements in memory that has room for capacity of them, in the byte order of this machine. A
- * boolean is a byte that is 0 or 1. For floats, whole numbers are taken as well.
+ * boolean is a byte that is 0 or 1. For floats, whole numbers are taken as well. A float32 becomes
+ * the nearest one; a number beyond the largest, other than infinity, is one that the type cannot hold.
  *
  * Returns what nearcall_read() returns; NEARCALL_E_INVALID_ARGUMENT also for what is no such list or
  * has an element that the type cannot hold; NEARCALL_E_RESOURCE_EXHAUSTED if there is

@@ -1,5 +1,8 @@
 /* Lists of numbers as one block: what is written for whom, what is read in which forms, and servers
  * that do not take blocks. */
+#include <float.h>
+#include <math.h>
+
 #include "base/limits_gen.h"
 #include "script.h"
 
@@ -220,6 +223,13 @@ static void numbers(void)
     CHECK(doubles[0] == 1.5 && doubles[1] == 7);
     CHECK_INT(NUMBERS(NEARCALL_ELEMENT_FLOAT32, "\x92\xcb\x3f\xf8\0\0\0\0\0\0\xcf\x80\0\0\0\0\0\0\0", floats, 2, &count), NEARCALL_OK);
     CHECK(floats[0] == 1.5f && floats[1] == 9223372036854775808.0f);
+    /* 1e300, and then the largest number that is rounded to a float32, the least that is not, and infinity. */
+    CHECK_INT(NUMBERS(NEARCALL_ELEMENT_FLOAT32, "\x92\1\xcb\x7e\x37\xe4\x3c\x88\0\x75\x9c", floats, 2, &count), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK_INT(NUMBERS(NEARCALL_ELEMENT_FLOAT32, "\x91\xcb\x47\xef\xff\xff\xef\xff\xff\xff", floats, 2, &count), NEARCALL_OK);
+    CHECK(floats[0] == FLT_MAX);
+    CHECK_INT(NUMBERS(NEARCALL_ELEMENT_FLOAT32, "\x91\xcb\xc7\xef\xff\xff\xf0\0\0\0", floats, 2, &count), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK_INT(NUMBERS(NEARCALL_ELEMENT_FLOAT32, "\x92\xcb\xff\xf0\0\0\0\0\0\0\xca\x7f\xc0\0\0", floats, 2, &count), NEARCALL_OK);
+    CHECK(isinf(floats[0]) && isnan(floats[1]));
     CHECK_INT(NUMBERS(NEARCALL_ELEMENT_UINT64, "\x92\xcf\xff\xff\xff\xff\xff\xff\xff\xff\2", wide, 2, &count), NEARCALL_OK);
     CHECK(wide[0] == UINT64_MAX && wide[1] == 2);
     CHECK_INT(NUMBERS(NEARCALL_ELEMENT_FLOAT64, "\x91\xa1x", doubles, 2, &count), NEARCALL_E_INVALID_ARGUMENT);

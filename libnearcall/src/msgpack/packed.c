@@ -1,4 +1,5 @@
 /* Lists of numbers that came as one block, or as an array, into memory of the reader's. */
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -103,6 +104,8 @@ static int put_float(int element, const nearcall_value *value, uint8_t *to)
     else if (value->type != NEARCALL_FLOAT)
         return NEARCALL_E_INVALID_ARGUMENT;
     float narrow = (float)real;
+    if (element == NEARCALL_ELEMENT_FLOAT32 && isinf(narrow) && !isinf(real))
+        return NEARCALL_E_INVALID_ARGUMENT;
     if (element == NEARCALL_ELEMENT_FLOAT32)
         memcpy(to, &narrow, sizeof(narrow));
     else
