@@ -99,6 +99,20 @@ subtest 'objects and tied variables in @ISA' => sub {
             is( outcome { $sends{$what}->(); 'sent' }, $refused, "$what, $class" );
         }
     }
+    # What has died has left perl without a list of the classes, so it searches when it is next asked for one.
+    my $kept;    # because perl searches for what it frees, too
+    for my $name ( 'echo_numbers', 'transpose' ) {
+        is( outcome {
+            mro::set_mro( 'Named::Late', 'c3' );
+            my $list = bless [], 'Named::Late';
+            $kept = $name eq 'transpose' ? [ $list, map { [ 1, 2 ] } 1 .. 50 ] : $list;
+            $does = sub { die "not yet\n" };
+            eval { @Named::Late::ISA = ( text( sub { $does->(); 'Never::Loaded' } ) ) };
+            $does = sub { @$kept = (); litter(); die "the class was searched\n" };
+            $go->$name($kept);
+            return 'sent';
+        }, $refused, "in place of a list of numbers, $name" );
+    }
     is( outcome { $does = sub { }; ref $go->identity( [ bless {}, 'Hostile::Plain' ] ) }, 'ARRAY', 'names are what classes have there' );
 };
 
