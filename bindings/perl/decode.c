@@ -7,7 +7,6 @@
 typedef struct decoder {
     nearcall_reader reader;
     ncp_handle *handle; /* whose reply it is; NULL: no files came with it */
-    nearcall_reader before; /* where the value begins that was read last */
     bool gives_packed;
     int depth;
     const char *expected; /* what did not fit */
@@ -166,7 +165,7 @@ static SV *decode_block(pTHX_ decoder *d, const ncp_type *type, const nearcall_v
 /* As pack has it, from a block or from an array. */
 static SV *decode_packed(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
 {
-    size_t count = value->type == NEARCALL_NIL ? 0 : value->count, came;
+    size_t count = value->type == NEARCALL_NIL ? 0 : value->count;
     STRLEN bytes = count * ncp_element_bytes[type->packed];
     SV *result;
 
@@ -174,9 +173,8 @@ static SV *decode_packed(pTHX_ decoder *d, const ncp_type *type, const nearcall_
         && (value->type != NEARCALL_ARRAY || !plausible(d, value)))
         return misfit(d, type->name);
     result = newSV(bytes + 1);
-    d->reader = d->before;
-    /* The server can still write to a reply in shared memory, so what came may be less than was said before. */
-    if (nearcall_read_numbers(&d->reader, type->packed, SvPVX(result), count, &came) != NEARCALL_OK || came != count) {
+    /* The head is not read again: the server can still write to a reply in shared memory. */
+    if (nearcall_read_elements(&d->reader, value, type->packed, SvPVX(result)) != NEARCALL_OK) {
         SvREFCNT_dec(result);
         return misfit(d, type->element->name);
     }
@@ -353,7 +351,6 @@ static SV *decode_value(pTHX_ decoder *d, const ncp_type *type)
     nearcall_value value;
     SV *result;
 
-    d->before = d->reader;
     if (nearcall_read(&d->reader, &value) != NEARCALL_OK)
         return misfit(d, "MessagePack that is whole");
     if (++d->depth > NCP_RECURSION_MAX)
@@ -433,8 +430,7 @@ static bool is_one_value(const nearcall_reply *reply, nearcall_value *ret_value)
 SV *ncp_decode_single(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,
                       const nearcall_reply *reply, SV **ret_error)
 {
-    decoder d = { .handle = handle, .gives_packed = ncp_gives_packed(options),
-                  .before = { reply->data, reply->data + reply->bytes } };
+    decoder d = { .handle = handle, .gives_packed = ncp_gives_packed(options) };
     nearcall_value value;
     SV *result;
 

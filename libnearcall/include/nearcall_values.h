@@ -153,6 +153,14 @@ NEARCALL_API int nearcall_read_numbers(nearcall_reader *reader, int element, voi
                                        size_t capacity, size_t *ret_count);
 
 /*
+ * Does the same behind nearcall_read(), which has returned the list as ARRAY, PACKED or NIL. to has room for
+ * list->count elements; NIL has none. A program that asks for the memory in between needs this: a server can
+ * still write to a reply in shared memory, so another look at the head may find another number of elements.
+ */
+NEARCALL_API int nearcall_read_elements(nearcall_reader *reader, const nearcall_value *list, int element,
+                                        void *to);
+
+/*
  * Reads a list without copying it: *ret_elements points to its elements, which are as valid as the bytes
  * that are read. A reply may lie in memory that the server can still write to, so do not
  * look twice at an element on which something depends. Nobody has looked at booleans: a byte may be

@@ -167,6 +167,16 @@ static void reading_nothing(void)
     MISUSE(nearcall_read_numbers(&empty, NEARCALL_ELEMENT_BOOL, NULL, 1, &count));
     MISUSE(nearcall_read_numbers(&empty, NEARCALL_ELEMENT_BOOL, NULL, 0, NULL));
     CHECK_INT(nearcall_read_numbers(&empty, NEARCALL_ELEMENT_BOOL, NULL, 0, &count), NEARCALL_E_OUT_OF_RANGE);
+    memset(&value, 0, sizeof(value));
+    MISUSE(nearcall_read_elements(NULL, &value, NEARCALL_ELEMENT_BOOL, &count));
+    MISUSE(nearcall_read_elements(&empty, NULL, NEARCALL_ELEMENT_BOOL, &count));
+    MISUSE(nearcall_read_elements(&empty, &value, 0, &count));
+    CHECK_INT(nearcall_read_elements(&empty, &value, NEARCALL_ELEMENT_BOOL, NULL), NEARCALL_OK);
+    value.type = NEARCALL_ARRAY;
+    value.count = 1;
+    MISUSE(nearcall_read_elements(&empty, &value, NEARCALL_ELEMENT_BOOL, NULL));
+    value.type = NEARCALL_BOOL;
+    CHECK_INT(nearcall_read_elements(&empty, &value, NEARCALL_ELEMENT_BOOL, &count), NEARCALL_E_INVALID_ARGUMENT);
     MISUSE(nearcall_borrow_numbers(NULL, NEARCALL_ELEMENT_BOOL, &elements, &count));
     MISUSE(nearcall_borrow_numbers(&empty, NEARCALL_ELEMENT_BOOL, NULL, &count));
     MISUSE(nearcall_borrow_numbers(&empty, NEARCALL_ELEMENT_BOOL, &elements, NULL));

@@ -237,6 +237,31 @@ static void numbers(void)
     CHECK_INT(NUMBERS(NEARCALL_ELEMENT_FLOAT64, "\x92\1", doubles, 2, &count), NEARCALL_E_INVALID_ARGUMENT);
 }
 
+/* A server may write to what is read. What was read of a list counts, and its elements are what is there then. */
+static void heads_that_change(void)
+{
+    uint8_t block[] = {0xc7, 6, 2, 3, 0, 1, 0, 2, 0}, array[] = {0x92, 1, 2};
+    int16_t to[4] = {9, 9, 9, 9};
+    nearcall_value list;
+    nearcall_reader reader = {block, block + sizeof(block)};
+    CHECK_INT(nearcall_read(&reader, &list), NEARCALL_OK);
+    memcpy(block, "\xc7\4\2\4\2", 5); /* less, of another type and elsewhere */
+    block[7] = 7;
+    CHECK_INT(nearcall_read_elements(&reader, &list, NEARCALL_ELEMENT_INT16, to), NEARCALL_OK);
+    CHECK(reader.next == reader.end && to[0] == 1 && to[1] == 7 && to[2] == 9);
+    CHECK_INT(nearcall_read_elements(&reader, &list, NEARCALL_ELEMENT_INT32, to), NEARCALL_E_INVALID_ARGUMENT);
+
+    reader = (nearcall_reader){array, array + sizeof(array)};
+    CHECK_INT(nearcall_read(&reader, &list), NEARCALL_OK);
+    array[0] = 0x91;
+    CHECK_INT(nearcall_read_elements(&reader, &list, NEARCALL_ELEMENT_INT16, to), NEARCALL_OK);
+    CHECK(reader.next == reader.end && to[0] == 1 && to[1] == 2 && to[2] == 9);
+    reader.next = array + 1;
+    array[2] = 0xdc; /* the end of it was cut off */
+    CHECK_INT(nearcall_read_elements(&reader, &list, NEARCALL_ELEMENT_INT16, to), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK(reader.next == array + 1);
+}
+
 /* One by one, as the elements of an array. */
 static void single_elements(void)
 {
@@ -460,6 +485,7 @@ int main(void)
     refusals();
     heads();
     numbers();
+    heads_that_change();
     single_elements();
     borrowed();
     server_start(&server);

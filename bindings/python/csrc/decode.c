@@ -14,7 +14,6 @@ typedef struct decoder {
     nearcall_client *handle;   /* whose reply it is; NULL: no files came with it */
     int gives_buffers;
     nearcall_reader reader;
-    nearcall_reader before;    /* where the value begins whose head was read last */
     const core_bounds *bounds; /* NULL: it is small */
     size_t values;             /* since the last look */
     Py_ssize_t made;           /* references that are to be given back if it fails */
@@ -81,7 +80,6 @@ static PyObject *decode_next(decoder *d, const core_node *node)
 {
     nearcall_value head;
 
-    d->before = d->reader;
     if (nearcall_read(&d->reader, &head) < 0) {
         PyErr_SetString(PyExc_ValueError, "it is cut off or no MessagePack");
         return NULL;
@@ -265,7 +263,6 @@ static PyObject *decode_buffer(decoder *d, const core_node *node, const nearcall
     const struct element *element = &elements[node->packed];
     Py_ssize_t count = head->type == NEARCALL_NIL ? 0 : (Py_ssize_t)head->count;
     PyObject *memory, *view;
-    size_t came;
 
     if (head->type != NEARCALL_NIL && head->type != NEARCALL_ARRAY && head->type != NEARCALL_PACKED)
         return unexpected(node, head);
@@ -274,10 +271,8 @@ static PyObject *decode_buffer(decoder *d, const core_node *node, const nearcall
     memory = PyByteArray_FromStringAndSize(NULL, count * element->bytes);
     if (memory == NULL)
         return NULL;
-    d->reader = d->before;
-    /* The server can still write to a reply in shared memory, so what came may be less than was said before. */
-    if (nearcall_read_numbers(&d->reader, node->packed, PyByteArray_AsString(memory), (size_t)count, &came) < 0
-        || came != (size_t)count) {
+    /* The head is not read again: the server can still write to a reply in shared memory. */
+    if (nearcall_read_elements(&d->reader, head, node->packed, PyByteArray_AsString(memory)) < 0) {
         PyErr_Format(PyExc_ValueError, "%s was announced and has other elements", node->name);
         Py_CLEAR(memory);
     }

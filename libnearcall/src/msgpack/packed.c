@@ -201,6 +201,25 @@ NEARCALL_API int nearcall_packed_at(const nearcall_value *list, uint32_t index, 
     return r;
 }
 
+NEARCALL_API int nearcall_read_elements(nearcall_reader *reader, const nearcall_value *list, int element, void *to)
+{
+    if (!reader || !list || nc_element_bytes(element) == 0)
+        return NEARCALL_E_MISUSE;
+    nearcall_reader ahead = *reader;
+    int r = NEARCALL_E_INVALID_ARGUMENT;
+    if (list->type == NEARCALL_NIL)
+        return NEARCALL_OK; /* of no elements */
+    if (list->count && !to)
+        return NEARCALL_E_MISUSE;
+    if (list->type == NEARCALL_PACKED)
+        r = copy_block(list, element, to);
+    else if (list->type == NEARCALL_ARRAY)
+        r = copy_array(&ahead, list->count, element, to);
+    if (r == NEARCALL_OK)
+        *reader = ahead;
+    return r;
+}
+
 NEARCALL_API int nearcall_read_numbers(nearcall_reader *reader, int element, void *to, size_t capacity,
                                        size_t *ret_count)
 {
@@ -211,14 +230,12 @@ NEARCALL_API int nearcall_read_numbers(nearcall_reader *reader, int element, voi
     int r = nearcall_read(&ahead, &value);
     if (r < 0)
         return r;
-    if (value.type == NEARCALL_NIL)
-        value.type = NEARCALL_ARRAY; /* of no elements */
-    if (value.type != NEARCALL_ARRAY && value.type != NEARCALL_PACKED)
+    if (value.type != NEARCALL_NIL && value.type != NEARCALL_ARRAY && value.type != NEARCALL_PACKED)
         return NEARCALL_E_INVALID_ARGUMENT;
-    *ret_count = value.count;
-    if (value.count > capacity)
+    *ret_count = value.type == NEARCALL_NIL ? 0 : value.count;
+    if (*ret_count > capacity)
         return NEARCALL_E_RESOURCE_EXHAUSTED;
-    r = value.type == NEARCALL_PACKED ? copy_block(&value, element, to) : copy_array(&ahead, value.count, element, to);
+    r = nearcall_read_elements(&ahead, &value, element, to);
     if (r == NEARCALL_OK)
         *reader = ahead;
     return r;
