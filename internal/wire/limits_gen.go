@@ -237,6 +237,18 @@ const (
 	// all at once.
 	ListenBacklog = 4096
 
+	// TcpKeepAliveMs (ms): how long nothing comes on a TCP connection before the
+	// peer's host is asked whether it is still there, and between two such
+	// questions. Why: routers forget connections that are silent for some minutes;
+	// a packet in fifteen seconds costs nothing.
+	TcpKeepAliveMs = 15000
+
+	// TcpUnansweredMs (ms): how long the peer's host may leave unanswered what was
+	// sent on a TCP connection, and such questions, before the connection has
+	// ended. Why: a host that is gone says nothing, and the kernel would try for a
+	// quarter of an hour; a restart of a router takes less than this.
+	TcpUnansweredMs = 30000
+
 	// HandoffWindow (handoffs): GIVEs that wait for their answer on one channel,
 	// in one direction. Why: below what the kernel lets be in flight.
 	HandoffWindow        = 64

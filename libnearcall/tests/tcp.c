@@ -1,4 +1,10 @@
 /* The same over TCP, by number and by name. */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "base/limits_gen.h"
+#include "handle/handle.h"
 #include "script.h"
 
 static void play(struct script *script)
@@ -7,6 +13,24 @@ static void play(struct script *script)
         script_greet(script);
         script_serve(script);
     }
+}
+
+static void expect_option(int fd, int level, int name, int expected)
+{
+    int value = -1;
+    socklen_t bytes = sizeof(value);
+    CHECK(getsockopt(fd, level, name, &value, &bytes) == 0);
+    CHECK_INT(value, expected);
+}
+
+/* A host that vanishes sends nothing, so the kernel has to notice. */
+static void asks_whether_the_host_is_there(const nearcall_client *client)
+{
+    int fd = client->connection.fd;
+    expect_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    expect_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, NC_TCP_KEEP_ALIVE_MS / 1000);
+    expect_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, NC_TCP_KEEP_ALIVE_MS / 1000);
+    expect_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, NC_TCP_UNANSWERED_MS);
 }
 
 static void call(const char *address)
@@ -20,6 +44,7 @@ static void call(const char *address)
         CHECK_INT(reply.bytes, 60000);
     }
     free(data);
+    asks_whether_the_host_is_there(client);
     nearcall_close(client);
 }
 

@@ -156,6 +156,12 @@
 /* connections: connections the kernel queues before they are accepted; it caps this at net.core.somaxconn. */
 #define NC_LISTEN_BACKLOG 4096
 
+/* ms: how long nothing comes on a TCP connection before the peer's host is asked whether it is still there, and between two such questions. */
+#define NC_TCP_KEEP_ALIVE_MS 15000
+
+/* ms: how long the peer's host may leave unanswered what was sent on a TCP connection, and such questions, before the connection has ended. */
+#define NC_TCP_UNANSWERED_MS 30000
+
 /* handoffs: GIVEs that wait for their answer on one channel, in one direction. */
 #define NC_HANDOFF_WINDOW 64
 #define NC_HANDOFF_WINDOW_CEILING 240

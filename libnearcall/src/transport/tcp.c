@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/limits_gen.h"
+
 static int error_of_lookup(int r)
 {
     switch (r) {
@@ -17,14 +19,28 @@ static int error_of_lookup(int r)
     }
 }
 
+static void set(int fd, int level, int name, int value)
+{
+    (void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+/* Best effort: without these options calls are slower, or wait for their deadlines where a host is gone
+ * that cannot say so. Nothing may be lost by them. */
+static void set_options(int fd)
+{
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, NC_TCP_KEEP_ALIVE_MS / 1000);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, NC_TCP_KEEP_ALIVE_MS / 1000);
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, NC_TCP_UNANSWERED_MS);
+}
+
 static int connect_to(const struct addrinfo *to, int *ret_fd)
 {
-    int on = 1;
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return errno;
-    /* Best effort: without it calls are slower, not wrong. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    set_options(fd);
     int error = connect(fd, to->ai_addr, to->ai_addrlen) == 0 ? 0 : errno;
     if (error == 0 || error == EINPROGRESS)
         *ret_fd = fd;
