@@ -483,10 +483,13 @@ def test_closing_ends_accept_in_another_thread(where: str) -> None:
 
 
 CLOSED_WITHIN = """
-import _socket, sys
+import _socket, os, sys
 from nearcall import handoff
 
 def fill(*args):
+    child = os.fork() if sys.argv[2] == "in a child" else 0
+    if child:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     listener.close()
     _socket.socket.__init__(*args)
 
@@ -499,16 +502,18 @@ print(item[3], item[6], connection.recv(100))
 """
 
 
-def test_code_that_runs_while_a_connection_is_taken_closes(where: str, giver_of: StartGiver) -> None:
-    """A finalizer may do so. What is freed is overwritten here."""
-    command = [sys.executable, "-c", CLOSED_WITHIN, where]
+@pytest.mark.parametrize("process", ["in the same process", "in a child"])
+def test_code_that_runs_while_a_connection_is_taken_closes(where: str, giver_of: StartGiver, process: str) -> None:
+    """A finalizer may do so, also in a child that it forks and that goes on with the method. What is freed is
+    overwritten here."""
+    command = [sys.executable, "-c", CLOSED_WITHIN, where, process]
     environment = {**os.environ, "MALLOC_PERTURB_": "85"}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as program:
         try:
-            assert process.stdout is not None
-            assert read_line(process) == "ready"
+            assert program.stdout is not None
+            assert read_line(program) == "ready"
             with giver_of(where, name="shop", message="for you").connect() as client:
                 client.sendall(b"Hello")
-                assert read_line(process) == "shop b'for you' b'Hello'"
+                assert read_line(program) == "shop b'for you' b'Hello'"
         finally:
-            process.kill()
+            program.kill()
