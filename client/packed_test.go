@@ -104,6 +104,35 @@ func TestWhoNeverAsksForBlocks(t *testing.T) {
 	}
 }
 
+// TestListsForAny: a list is a block if it is the argument itself, because its Go type says what
+// its elements are. Lists inside an any are arrays.
+func TestListsForAny(t *testing.T) {
+	option, noted := watching(t)
+	c := demoClient(t, option)
+	ctx, numbers := context.Background(), numbersUpTo(100)
+	call := func(argument any) func() (any, error) {
+		return func() (any, error) { return client.Call[any](ctx, c, "identity", argument) }
+	}
+	typed := client.Func1[any, any](c, "identity")
+	for name, check := range map[string]struct {
+		call func() (any, error)
+		want intercept.Codec
+	}{
+		"the argument":             {call(numbers), intercept.Packed},
+		"inside a list":            {call([]any{numbers}), intercept.MessagePack},
+		"inside a map":             {call(map[string]any{"numbers": numbers}), intercept.MessagePack},
+		"a parameter of type any":  {func() (any, error) { return typed(ctx, numbers) }, intercept.MessagePack},
+		"inside of such parameter": {func() (any, error) { return typed(ctx, []any{numbers}) }, intercept.MessagePack},
+	} {
+		*noted = seenLists{}
+		got, err := check.call()
+		must(t, err)
+		if noted.request != check.want || !reflect.DeepEqual(got, noted.argument) {
+			t.Errorf("%s: the request is %v, want %v; the result is what was sent: %v", name, noted.request, check.want, reflect.DeepEqual(got, noted.argument))
+		}
+	}
+}
+
 // TestABlockForAServerThatTakesNone: the request is written anew, and so is one that is sent
 // again because the server was replaced. Of many numbers the request had not been copied.
 func TestABlockForAServerThatTakesNone(t *testing.T) {
