@@ -47,7 +47,8 @@ static int check_options(nearcall_client *client, const nearcall_options *option
         return nc_invalid_option(client, "frame_bytes_max", options->frame_bytes_max,
                        "0, or " NC_TEXT(NC_PEER_FRAME_BYTES_MIN) " to " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
     if (options->attempts_max > NC_ATTEMPTS_MAX_CEILING)
-        return nc_invalid_option(client, "attempts_max (in Perl and Python attempts)", options->attempts_max, "0 to " NC_TEXT(NC_ATTEMPTS_MAX_CEILING));
+        return nc_invalid_option(client, "attempts_max (in Perl and Python attempts)", options->attempts_max,
+                       "0 to " NC_TEXT(NC_ATTEMPTS_MAX_CEILING));
     if (options->calls_in_flight_max > NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING)
         return nc_invalid_option(client, "calls_in_flight_max", (long long)options->calls_in_flight_max,
                        "0 to " NC_TEXT(NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING));
