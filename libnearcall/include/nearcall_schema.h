@@ -32,13 +32,16 @@ typedef struct nearcall_description nearcall_description;
 typedef struct nearcall_field nearcall_field;
 typedef struct nearcall_type nearcall_type;
 
-/* What values of a type are. Later versions may add kinds; a schema that needs one which
- * this library does not know is refused. */
+/* What values of a type are. Later versions may add kinds. A type that this library does not
+ * know, because the server is newer, is UNKNOWN in a schema of all functions: its functions are
+ * listed with the others, and a value of it is neither read nor walked through. The
+ * description of one function, which somebody wants to call, is refused for such a type. */
 enum {
     NEARCALL_TYPE_BOOL, NEARCALL_TYPE_INTEGER, NEARCALL_TYPE_FLOAT32, NEARCALL_TYPE_FLOAT64,
     NEARCALL_TYPE_STRING, NEARCALL_TYPE_BYTES, NEARCALL_TYPE_TIME, NEARCALL_TYPE_DURATION,
     NEARCALL_TYPE_ANY, NEARCALL_TYPE_FILE, NEARCALL_TYPE_CONNECTION,
-    NEARCALL_TYPE_LIST, NEARCALL_TYPE_MAP, NEARCALL_TYPE_OPTIONAL, NEARCALL_TYPE_STRUCT
+    NEARCALL_TYPE_LIST, NEARCALL_TYPE_MAP, NEARCALL_TYPE_OPTIONAL, NEARCALL_TYPE_STRUCT,
+    NEARCALL_TYPE_UNKNOWN
 };
 
 /* The three structs below belong to their schema, and so does all that they point to. The
@@ -50,7 +53,7 @@ struct nearcall_type {
     const nearcall_type *next;    /* of all types of the schema */
     uint32_t number;              /* its place among these, from 0 */
     int kind;                     /* NEARCALL_TYPE_... */
-    const char *name;             /* as the schema writes it: "int64", "list"; of a struct, its own */
+    const char *name;             /* as the schema writes it: "int64", "list"; of a struct, its own; of an UNKNOWN, what it is called there */
     size_t name_bytes;
     int64_t least;                /* INTEGER: what fits; 0 for types without a sign */
     uint64_t most;
@@ -75,7 +78,7 @@ struct nearcall_description {
     size_t name_bytes;
     const char *doc;              /* "": none */
     size_t doc_bytes;
-    const char *hash;             /* 64 hex digits; "": the server does not say it */
+    const char *hash;             /* 64 hex digits in lower case; "": the server does not say it, or says something else */
     int is_idempotent;
     int is_raw;                   /* the one parameter and the result may travel as they are: NEARCALL_CODEC_RAW */
     int is_variadic;              /* the last parameter takes any number of arguments, also none */

@@ -3,6 +3,8 @@
 
 #include "test.h"
 
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 /* The MessagePack of a text of JSON, so that descriptions can be read here. */
 static struct nc_buffer packed(const char *json)
 {
@@ -41,13 +43,13 @@ static void refused(const char *json, const char *says)
 static void of_greet(void)
 {
     nearcall_schema *schema = read_schema(
-        "{\"name\":\"greet\",\"doc\":\"Greets a person.\",\"hash\":\"ab\",\"idempotent\":true,\"future\":[{}],"
+        "{\"name\":\"greet\",\"doc\":\"Greets a person.\",\"hash\":\"" HASH "\",\"idempotent\":true,\"future\":[{}],"
         "\"params\":[{\"name\":\"person\",\"type\":{\"struct\":\"Person\"},\"more\":1}],\"results\":[\"string\",\"uint8\"],"
         "\"types\":{\"Unused\":{\"fields\":[]},\"Person\":{\"doc\":\"\",\"fields\":[{\"name\":\"name\",\"type\":\"string\"},"
         "{\"type\":{\"optional\":\"int64\"},\"name\":\"age\"},{\"name\":\"tags\",\"type\":{\"list\":\"string\"}}]}}}");
     const nearcall_description *greet = nearcall_schema_functions(schema);
     CHECK(strcmp(greet->name, "greet") == 0 && greet->name_bytes == 5 && greet->next == NULL);
-    CHECK(strcmp(greet->doc, "Greets a person.") == 0 && strcmp(greet->hash, "ab") == 0);
+    CHECK(strcmp(greet->doc, "Greets a person.") == 0 && strcmp(greet->hash, HASH) == 0);
     CHECK(greet->is_idempotent && !greet->is_raw && !greet->is_variadic);
     CHECK(greet->params_count == 1 && greet->params_required == 1 && greet->results_count == 2);
     const nearcall_field *person = greet->params;
@@ -176,6 +178,79 @@ static void many_structs(void)
     free(json);
 }
 
+/* A program compares hashes, so what is none must not look like one. */
+static void hashes_that_are_none(void)
+{
+    static const char *const none[] = {
+        "\"\"", "\"ab\"", "\"0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef\"",
+        "\"g123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"", "\"" HASH "0\"", "5", "null", "[]",
+    };
+    char json[200];
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        snprintf(json, sizeof(json), "{\"name\":\"f\",\"hash\":%s,\"params\":[],\"results\":[]}", none[i]);
+        nearcall_schema *schema = read_schema(json);
+        CHECK(strcmp(nearcall_schema_functions(schema)->hash, "") == 0);
+        nearcall_schema_free(schema);
+    }
+}
+
+/* ---- A newer server ---- */
+
+#define ONE_NEW "{\"name\":\"new\",\"params\":[{\"name\":\"p\",\"type\":\"decimal\"}],\"results\":[{\"set\":[\"a\",{}]}]}"
+#define ONE_OLD "{\"name\":\"old\",\"params\":[],\"results\":[{\"list\":\"int8\"}]}"
+#define ONE_INSIDE                                                                                         \
+    "{\"name\":\"inside\",\"params\":[],\"results\":[{\"struct\":\"S\"},{\"map\":[\"decimal\",\"any\"]},{\"optional\":\"decimal\"}]}"
+
+static nearcall_schema *read_document(const char *json)
+{
+    struct nc_buffer document = packed(json);
+    nearcall_schema *schema = NULL;
+    const char *problem = "";
+    CHECK_INT(nc_schema_compile(document.data, document.end, true, &schema, &problem), NEARCALL_OK);
+    nc_buffer_free(&document);
+    return schema;
+}
+
+static const nearcall_type *unknown(const nearcall_type *type, const char *name)
+{
+    CHECK_INT(type->kind, NEARCALL_TYPE_UNKNOWN);
+    CHECK(strcmp(type->name, name) == 0 && type->name_bytes == strlen(name));
+    return type;
+}
+
+/* One function that needs a newer library hides none of the others. */
+static void of_a_newer_server(void)
+{
+    nearcall_schema *schema = read_document(
+        "{\"functions\":[" ONE_NEW "," ONE_OLD "," ONE_INSIDE "],\"types\":{\"S\":{\"fields\":[{\"name\":\"x\",\"type\":\"decimal\"},"
+        "{\"name\":\"y\",\"type\":\"bool\"}]}}}");
+    const nearcall_description *new_one = nearcall_schema_functions(schema), *old = new_one->next, *inside = old->next;
+    CHECK(strcmp(new_one->name, "new") == 0 && strcmp(old->name, "old") == 0 && inside->next == NULL);
+    unknown(new_one->params->type, "decimal");
+    CHECK_INT(old->results->type->element->most, INT8_MAX);
+    const nearcall_field *x = inside->results->type->fields;
+    unknown(x->type, "decimal");
+    CHECK_INT(x->next->type->kind, NEARCALL_TYPE_BOOL);
+    unknown(inside->results->next->type->key, "decimal");
+
+    const uint8_t seven[] = {0x07};
+    nearcall_reader reader = {seven, seven + 1};
+    nearcall_walker walker;
+    nearcall_value value;
+    nearcall_step step;
+    CHECK_INT(nearcall_read_as(&reader, unknown(new_one->results->type, "set"), &value), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK(reader.next == seven);
+    CHECK_INT(nearcall_read_as(&reader, inside->results->next->next->type, &value), NEARCALL_E_INVALID_ARGUMENT);
+    CHECK_INT(nearcall_packed_element(new_one->results->type), 0);
+    CHECK_INT(nearcall_walk_begin(&walker, new_one, seven, 1), NEARCALL_OK);
+    CHECK_INT(nearcall_walk(&walker, &step), NEARCALL_E_INVALID_ARGUMENT);
+    nearcall_schema_free(schema);
+
+    refused(ONE_NEW, "a type that this version does not know");
+    refused("{\"name\":\"f\",\"params\":[],\"results\":[{\"list\":{\"set\":\"int8\"}}]}", "a type that this version does not know");
+    refused("{\"name\":\"f\",\"params\":[],\"results\":[{\"set\":\"int8\",\"list\":\"int8\"}]}", "neither a name nor a map of one");
+}
+
 /* ---- JSON ---- */
 
 static void becomes(const char *json, const char *bytes, size_t count)
@@ -278,6 +353,8 @@ int main(void)
     what_is_none();
     cut_off();
     many_structs();
+    hashes_that_are_none();
+    of_a_newer_server();
     of_json();
     of_a_server();
     return 0;

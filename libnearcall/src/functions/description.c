@@ -11,21 +11,9 @@
 
 #define CHECK_BYTES 4
 
-static int hex_value(uint8_t digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
-}
-
 static bool is_hash(const nearcall_value *value)
 {
-    if (value->type != NEARCALL_STRING || value->count != NC_HASH_DIGITS)
-        return false;
-    for (size_t i = 0; i < NC_HASH_DIGITS; i++)
-        if (hex_value(value->as.data[i]) < 0)
-            return false;
-    return true;
+    return value->type == NEARCALL_STRING && nc_is_hash(value->as.data, value->count);
 }
 
 /* A member of a description; false where there is none, or no description. */
@@ -51,7 +39,7 @@ static uint32_t check_of(const char *hash)
 {
     uint32_t check = 0;
     for (unsigned i = 0; i < CHECK_BYTES; i++) {
-        int byte = hex_value((uint8_t)hash[2 * i]) << 4 | hex_value((uint8_t)hash[2 * i + 1]);
+        int byte = nc_hex_value((uint8_t)hash[2 * i]) << 4 | nc_hex_value((uint8_t)hash[2 * i + 1]);
         check |= (uint32_t)byte << (8 * i);
     }
     return check ? check : 1;

@@ -6,9 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "nearcall.h"
-
-#define NC_HASH_DIGITS 64
 
 /* One block, replaced as a whole, so that a fork at any moment finds either. */
 struct nc_description {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/utf8.h"
 #include "schema/schema.h"
 
@@ -62,6 +63,21 @@ static bool read_text(struct nc_compiler *c, nearcall_reader at, const char **re
     return *ret_text || nc_schema_refuse(c, "");
 }
 
+/* What is none counts as not said, as it does for calls. */
+static bool read_hash(struct nc_compiler *c, nearcall_reader at, const char **ret_hash)
+{
+    nearcall_value hash;
+    *ret_hash = "";
+    if (!at.next)
+        return true;
+    if (nearcall_read(&at, &hash) < 0)
+        return nc_schema_refuse(c, "it is cut off");
+    if (hash.type != NEARCALL_STRING || !nc_is_hash(hash.as.data, hash.count))
+        return true;
+    *ret_hash = nc_schema_text(c->schema, hash.as.data, hash.count);
+    return *ret_hash || nc_schema_refuse(c, "");
+}
+
 static bool read_flag(struct nc_compiler *c, nearcall_reader at, int *ret_flag)
 {
     nearcall_value flag;
@@ -102,14 +118,13 @@ static bool read_signature(struct nc_compiler *c, const struct members *m, nearc
 static nearcall_description *compile(struct nc_compiler *c, const struct members *m)
 {
     nearcall_description *function = nc_schema_allocate(c->schema, sizeof(*function));
-    size_t hash_bytes;
     if (!function) {
         nc_schema_refuse(c, "");
         return NULL;
     }
     if (!read_text(c, m->name, &function->name, &function->name_bytes) ||
         !read_text(c, m->doc, &function->doc, &function->doc_bytes) ||
-        !read_text(c, m->hash, &function->hash, &hash_bytes) ||
+        !read_hash(c, m->hash, &function->hash) ||
         !read_flag(c, m->idempotent, &function->is_idempotent) ||
         !read_flag(c, m->raw, &function->is_raw) || !read_flag(c, m->variadic, &function->is_variadic) ||
         !read_signature(c, m, function))
@@ -179,7 +194,7 @@ static void compile_document(struct nc_compiler *c, nearcall_reader *reader)
 int nc_schema_compile(const uint8_t *data, size_t bytes, bool is_document, nearcall_schema **ret_schema,
                       const char **ret_problem)
 {
-    struct nc_compiler c = {.schema = calloc(1, sizeof(*c.schema))};
+    struct nc_compiler c = {.schema = calloc(1, sizeof(*c.schema)), .takes_unknown = is_document};
     nearcall_reader reader = {data, data + bytes};
     if (!c.schema)
         return NEARCALL_E_RESOURCE_EXHAUSTED;

@@ -106,6 +106,7 @@ static int fit(const nearcall_type *type, nearcall_value *value)
     case NEARCALL_TYPE_LIST: return fit_list(type, value);
     case NEARCALL_TYPE_MAP: return fit_container(NEARCALL_MAP, value);
     case NEARCALL_TYPE_STRUCT: return fit_type(NEARCALL_MAP, value);
+    case NEARCALL_TYPE_UNKNOWN: return refuse();
     default: return value->type == NEARCALL_PACKED ? refuse() : NEARCALL_OK; /* any */
     }
 }

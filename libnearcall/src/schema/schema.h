@@ -56,6 +56,7 @@ void nc_structs_free(struct nc_structs *structs);
 struct nc_compiler {
     nearcall_schema *schema;
     struct nc_structs structs;
+    bool takes_unknown; /* types of later versions; else they are refused */
     const nearcall_type *scalars[NC_SCALARS]; /* those that are used; NULL: not yet */
     nearcall_type *last_type;
     struct nc_struct *unfinished;

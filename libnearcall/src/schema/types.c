@@ -85,6 +85,17 @@ static const struct scalar {
 #undef S
 };
 
+/* A type of a later version. */
+static const nearcall_type *use_unknown(struct nc_compiler *c, const nearcall_value *name)
+{
+    if (!c->takes_unknown) {
+        nc_schema_refuse(c, "it uses a type that this version does not know");
+        return NULL;
+    }
+    const char *copy = copy_name(c, name);
+    return copy ? new_type(c, NEARCALL_TYPE_UNKNOWN, copy, name->count) : NULL;
+}
+
 static const nearcall_type *use_scalar(struct nc_compiler *c, const nearcall_value *name)
 {
     for (size_t i = 0; i < NC_SCALARS; i++) {
@@ -100,8 +111,7 @@ static const nearcall_type *use_scalar(struct nc_compiler *c, const nearcall_val
         }
         return c->scalars[i] = type;
     }
-    nc_schema_refuse(c, "it uses a type that this version does not know");
-    return NULL;
+    return use_unknown(c, name);
 }
 
 static const nearcall_type *compile_type(struct nc_compiler *c, nearcall_reader *reader);
@@ -138,7 +148,8 @@ static const nearcall_type *compile_map(struct nc_compiler *c, nearcall_reader *
     nearcall_type *type = new_type(c, NEARCALL_TYPE_MAP, "map", 3);
     if (!type || !(type->key = compile_type(c, reader)) || !(type->element = compile_type(c, reader)))
         return NULL;
-    if (type->key->kind != NEARCALL_TYPE_STRING && type->key->kind != NEARCALL_TYPE_INTEGER) {
+    if (type->key->kind != NEARCALL_TYPE_STRING && type->key->kind != NEARCALL_TYPE_INTEGER &&
+        type->key->kind != NEARCALL_TYPE_UNKNOWN) {
         nc_schema_refuse(c, "a map's key is neither a string nor a whole number");
         return NULL;
     }
@@ -167,8 +178,11 @@ static const nearcall_type *compile_composite(struct nc_compiler *c, nearcall_re
         return compile_map(c, reader);
     if (NC_IS_NAMED(&key, "struct"))
         return use_struct(c, reader);
-    nc_schema_refuse(c, "it uses a type that this version does not know");
-    return NULL;
+    if (nearcall_skip(reader) < 0) {
+        nc_schema_refuse(c, "it is cut off");
+        return NULL;
+    }
+    return use_unknown(c, &key);
 }
 
 /* NULL with the problem kept. */
