@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hostile import Acting
 
 import nearcall
 from nearcall import AsyncClient, Client, Outcome
@@ -145,6 +146,28 @@ def test_on_the_wire(tmp_path: Path, kind: str) -> None:
             assert request[6:8] == bytes([2, element])
             assert request[-sent.nbytes :] == sent.tobytes()
             assert len(request) % 8 == sent.nbytes % 8
+
+
+def test_a_call_that_is_begun_while_another_is_encoded(tmp_path: Path) -> None:
+    """It is put together where nothing is connected, and goes by the same connection."""
+
+    async def main(server: Blocks) -> None:
+        async with AsyncClient(server.address) as client:
+            begun: list[Any] = []
+
+            def begin() -> None:
+                begun.append(client.call("f", np.ones(20), 2))
+                begun[0].send(None)
+
+            assert await client.call("f", np.ones(20), 1) is None
+            assert await client.call("f", np.ones(20), Acting(begin, 3)) is None
+            begun[0].close()
+
+    with Blocks(tmp_path / "s", function([{"list": "float64"}, "int64"], ["any"]), b"\xc0") as server:
+        asyncio.run(main(server))
+        assert sorted(request[-1] for request in server.requests) == [1, 2, 3]
+        for request in server.requests:
+            assert request[:2] == b"\x92\xc9"
 
 
 def test_a_server_without_blocks(tmp_path: Path) -> None:

@@ -27,10 +27,16 @@ void nc_writer_reset(struct nc_writer *writer, nearcall_function *function, int 
     writer->left[0] = 1;
 }
 
+/* A handle that is only written on, for nearcall_request_swap(), knows no server, and its functions are another's. */
+static bool knows_server(const nearcall_client *client)
+{
+    return client->embed.is_direct || client->connection.state == NC_READY;
+}
+
 void nc_writer_begin(nearcall_client *client, nearcall_function *function, int codec)
 {
     nc_request_leave_arena(client);
-    if (codec == NEARCALL_CODEC_PACKED)
+    if (codec == NEARCALL_CODEC_PACKED && knows_server(client))
         function->takes_blocks = nc_takes_blocks(client); /* the server may be another since it was found */
     nc_writer_reset(&client->request, function, codec);
     client->request.owner = client;
