@@ -13,7 +13,8 @@
 #include "handoff_test.h"
 
 static nearcall_handoff *taker;
-static const char *address;
+static char own_address[200];
+static const char *address = own_address;
 
 /* A connection whose other end tells when nobody has it any more. */
 struct gift {
@@ -362,24 +363,84 @@ static int nested_trap(int *ret_peer)
 
 /* The taker has the last reference of those that it reads, and of those in the queue of a
  * channel that it has ended. */
-static void what_lingers_holds_up_nobody(int (*make)(int *))
+static void what_lingers_holds_up_nobody(int (*make)(int *), void (*give)(int, int), int count)
 {
-    enum { TRAPS = 4, BOUND_MS = 1000 };
-    int peers[TRAPS], traps[TRAPS];
+    enum { TRAPS_MAX = 4, BOUND_MS = 1000 };
+    int peers[TRAPS_MAX], traps[TRAPS_MAX];
     int fd = greeted();
-    for (int i = 0; i < TRAPS; i++) {
+    for (int i = 0; i < count; i++) {
         traps[i] = make(&peers[i]);
-        a_descriptor_with_a_ping(fd, traps[i]);
+        give(fd, traps[i]);
         close(traps[i]);
     }
     double begin = test_now_ms();
     expect_channel_end(fd);
     double took_ms = test_now_ms() - begin;
     if (took_ms >= BOUND_MS)
-        fprintf(stderr, "the end of a channel with %d traps took %.0f ms\n", TRAPS, took_ms);
+        fprintf(stderr, "the end of a channel with %d traps took %.0f ms\n", count, took_ms);
     CHECK(took_ms < BOUND_MS * test_slowness());
-    for (int i = 0; i < TRAPS; i++)
+    for (int i = 0; i < count; i++)
         close(peers[i]);
+}
+
+static void a_trap_that_is_given(int fd, int gift)
+{
+    uint8_t give[100];
+    raw_send(fd, give, raw_give(give, 1), &gift, 1);
+    run_until_readable(nearcall_handoff_fd(taker));
+    (void)nearcall_handoff_wait(taker, 0);
+    CHECK(shutdown(fd, SHUT_WR) == 0);
+}
+
+/* ---- What was not taken is the giver's ---- */
+
+static struct gift make_used_gift(void)
+{
+    struct gift gift = make_gift();
+    send_bytes(gift.other, "mine");
+    return gift;
+}
+
+static void expect_untouched(struct gift *gift)
+{
+    expect_bytes(gift->fd, "mine");
+    send_bytes(gift->other, "more");
+    expect_bytes(gift->fd, "more");
+    expect_closed(gift);
+}
+
+/* The giver is gone by then as far as the taker knows, and lives. */
+static void given_by_half(void)
+{
+    uint8_t give[100];
+    size_t bytes = raw_give(give, 1);
+    const size_t parts[] = {1, NC_HANDOFF_HEADER_BYTES - 1, NC_HANDOFF_HEADER_BYTES, bytes - 1};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        struct gift gift = make_used_gift();
+        int fd = greeted();
+        raw_send(fd, give, parts[i], &gift.fd, 1);
+        CHECK(shutdown(fd, SHUT_WR) == 0);
+        expect_channel_end(fd);
+        expect_untouched(&gift);
+    }
+}
+
+static void given_and_never_read(void)
+{
+    nearcall_handoff *former = taker;
+    struct gift gift = make_used_gift();
+    uint8_t give[100];
+    char other_address[sizeof(own_address)];
+    snprintf(other_address, sizeof(other_address), "%s", handoff_address());
+    address = other_address;
+    taker = handoff_listen(address, 0);
+    int fd = greeted();
+    raw_send(fd, give, raw_give(give, 1), &gift.fd, 1);
+    nearcall_handoff_close(taker);
+    taker = former;
+    address = own_address;
+    expect_untouched(&gift);
+    close(fd);
 }
 
 /* Sends a descriptor before it was asked who it is, and tells what became of that. */
@@ -432,14 +493,19 @@ static void who_may_not_give_sends_nothing(void)
 int main(void)
 {
     test_begin();
-    address = handoff_address();
+    snprintf(own_address, sizeof(own_address), "%s", handoff_address());
     taker = handoff_listen(address, 0);
     CHECK(nearcall_handoff_fd(taker) >= 0); /* it needs a descriptor more */
     no_descriptor_is_refused();
     int descriptors = test_open_descriptors();
     breaches();
-    what_lingers_holds_up_nobody(test_lingering);
-    what_lingers_holds_up_nobody(nested_trap);
+    given_by_half();
+    given_and_never_read();
+    what_lingers_holds_up_nobody(test_lingering, a_descriptor_with_a_ping, 4);
+    what_lingers_holds_up_nobody(nested_trap, a_descriptor_with_a_ping, 4);
+    what_lingers_holds_up_nobody(test_lingering, the_end_within_a_frame, 1);
+    what_lingers_holds_up_nobody(nested_trap, the_end_within_a_frame, 1);
+    what_lingers_holds_up_nobody(nested_trap, a_trap_that_is_given, 1);
     who_may_not_give_sends_nothing();
     wrong_kinds_are_refused();
     glued_and_torn();

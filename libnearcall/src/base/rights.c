@@ -71,9 +71,11 @@ void nc_rights_alone(int socket)
 struct budget {
     unsigned steps; /* each is a message or a connection */
     int levels;
+    bool leaves_queues; /* of what came: its sender may use it again */
 };
 
-#define BUDGET {STEPS_MAX, NESTED_MAX}
+#define BUDGET {STEPS_MAX, NESTED_MAX, false}
+#define BUDGET_OF_AGREED {STEPS_MAX, NESTED_MAX, true}
 
 static void close_nested(int fd, struct budget *budget);
 
@@ -85,6 +87,7 @@ static struct cmsghdr *next_rights(struct msghdr *message, struct cmsghdr *part)
     return part;
 }
 
+/* Closes what came with a message; how many. */
 static unsigned close_message(struct msghdr *message, struct budget *budget)
 {
     unsigned count = 0;
@@ -98,8 +101,8 @@ static unsigned close_message(struct msghdr *message, struct budget *budget)
     return count;
 }
 
-/* False: there is no more. */
-static bool drain_message(int socket, size_t bytes_max, struct budget *budget)
+/* Takes the next message, or looks at it (MSG_PEEK), and closes what came with it. False: there is no more. */
+static bool drain_message(int socket, size_t bytes_max, int flags, struct budget *budget)
 {
     char bytes[DRAIN_BYTES];
     union {
@@ -109,10 +112,26 @@ static bool drain_message(int socket, size_t bytes_max, struct budget *budget)
     struct iovec part = {bytes, bytes_max < sizeof(bytes) ? bytes_max : sizeof(bytes)};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room.bytes,
                              .msg_controllen = sizeof(room.bytes)};
-    ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t got = recvmsg(socket, &message, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0)
         return errno == EINTR;
     return close_message(&message, budget) > 0 || got > 0 || CMSG_FIRSTHDR(&message);
+}
+
+/* What is in the queue of a socket that others may still have lingers no more, and stays there: each message is
+ * looked at behind the one before. Closing the copies that come of it waits for nothing. */
+static void disarm_queue(int socket, struct budget *budget)
+{
+    int former = -1;
+    socklen_t bytes = sizeof(former);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEEK_OFF, &former, &bytes) != 0)
+        former = -1;
+    budget->levels--;
+    set_option(socket, SO_PEEK_OFF, 0);
+    while (budget->steps > 0 && drain_message(socket, DRAIN_BYTES, MSG_PEEK, budget))
+        budget->steps--;
+    set_option(socket, SO_PEEK_OFF, former);
+    budget->levels++;
 }
 
 /* One that listens has sockets in its queue, and those have queues. */
@@ -155,7 +174,7 @@ static void drain(int socket, struct budget *budget)
 {
     budget->levels--;
     prepare_draining(socket);
-    while (budget->steps > 0 && drain_message(socket, DRAIN_BYTES, budget))
+    while (budget->steps > 0 && drain_message(socket, DRAIN_BYTES, 0, budget))
         budget->steps--;
     while (budget->steps > 0 && drain_listener(socket, budget))
         budget->steps--;
@@ -181,7 +200,10 @@ static void close_nested(int fd, struct budget *budget)
     socklen_t bytes = sizeof(domain);
     if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0) {
         nc_rights_disarm(fd);
-        if (domain == AF_UNIX && budget->levels > 0 && budget->steps > 0)
+        bool is_looked_into = domain == AF_UNIX && budget->levels > 0 && budget->steps > 0;
+        if (is_looked_into && budget->leaves_queues)
+            disarm_queue(fd, budget);
+        else if (is_looked_into)
             drain(fd, budget);
     }
     close(fd);
@@ -196,11 +218,13 @@ void nc_rights_close(int fd)
 
 void nc_rights_close_received(int fd, pid_t received_by)
 {
+    struct budget budget = BUDGET_OF_AGREED;
     if (fd < 0)
         return;
     if (received_by == getpid())
-        nc_rights_disarm(fd);
-    close(fd);
+        close_nested(fd, &budget);
+    else
+        close(fd);
 }
 
 unsigned nc_rights_close_all(struct msghdr *message)
@@ -219,16 +243,25 @@ static bool has_descriptors(int socket)
 }
 
 /* Reading a part of the bytes that descriptors came with takes the descriptors, so one byte can stay. */
-void nc_rights_drain(int socket)
+static void drain_stream(int socket, struct budget budget)
 {
-    struct budget budget = BUDGET;
     int left = 0;
     let_no_more_come(socket);
     for (int i = 0; i < MESSAGES_MAX && ioctl(socket, FIONREAD, &left) == 0 && left > 0 &&
                     (left > 1 || has_descriptors(socket));
          i++)
-        if (!drain_message(socket, left > 1 ? (size_t)left - 1 : 1, &budget))
+        if (!drain_message(socket, left > 1 ? (size_t)left - 1 : 1, 0, &budget))
             return;
+}
+
+void nc_rights_drain(int socket)
+{
+    drain_stream(socket, (struct budget)BUDGET);
+}
+
+void nc_rights_drain_agreed(int socket)
+{
+    drain_stream(socket, (struct budget)BUDGET_OF_AGREED);
 }
 
 ssize_t nc_rights_receive(int socket, void *data, size_t bytes, int flags)

@@ -52,8 +52,8 @@ void nc_rights_disarm(int fd);
 void nc_rights_close(int fd);
 
 /* Closes one that was agreed to, and that nobody took. Its sender may have it still, so its
- * queue is left as it is, and only its lingering ends; a copy that a child of the process
- * to which it was sent has is closed as it is. */
+ * queue is left as it is, and only its lingering ends, and that of what waits in its queue; a copy
+ * that a child of the process to which it was sent has is closed as it is. */
 void nc_rights_close_received(int fd, pid_t received_by);
 
 /* Closes all that came with a message; how many. */
@@ -65,5 +65,8 @@ ssize_t nc_rights_receive(int socket, void *data, size_t bytes, int flags);
 /* Takes the descriptors out of the queue of a stream socket that is about to be closed, and
  * lets nothing more come. A part of what was unread stays: from it the peer knows what was not read. */
 void nc_rights_drain(int socket);
+
+/* The same where descriptors were agreed to: each is closed as nc_rights_close_received() does. */
+void nc_rights_drain_agreed(int socket);
 
 #endif

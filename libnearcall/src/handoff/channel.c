@@ -92,7 +92,10 @@ void nc_handoff_channel_close(struct nc_handoff_channel *channel)
     if (channel->state == NC_HANDOFF_ENDED)
         return;
     epoll_ctl(handoff->epoll_fd, EPOLL_CTL_DEL, channel->fd, NULL);
-    nc_rights_drain(channel->fd);
+    if (channel->reader.breached)
+        nc_rights_drain(channel->fd);
+    else
+        nc_rights_drain_agreed(channel->fd);
     close(channel->fd);
     settle(channel);
     handoff->channels_open--;

@@ -116,6 +116,7 @@ int nc_handoff_frame_check(const struct nc_handoff_frame *frame,
 struct nc_handoff_reader {
     struct nc_handoff_limits limits;
     pid_t received_by; /* the process whose channel it is */
+    bool breached; /* the peer broke the rules; otherwise what it gave is its own as it was */
     struct nc_buffer in;
     bool has_header; /* and waits for the rest of the frame */
     struct nc_handoff_frame frame;

@@ -124,12 +124,22 @@ bool nc_handoff_reader_is_within(const struct nc_handoff_reader *reader)
     return reader->has_header || have(reader) > 0;
 }
 
+/* What was given by half is the giver's, which may use it again. */
+static void leave_all(const struct nc_handoff_reader *reader, const int *fds, unsigned count)
+{
+    if (reader->breached)
+        close_all(reader, fds, count);
+    else
+        for (unsigned i = 0; i < count; i++)
+            nc_rights_close_received(fds[i], reader->received_by);
+}
+
 void nc_handoff_reader_free(struct nc_handoff_reader *reader)
 {
-    close_all(reader, reader->fds, reader->unclaimed);
+    leave_all(reader, reader->fds, reader->unclaimed);
     reader->unclaimed = 0;
     if (reader->has_header)
-        close_all(reader, &reader->fd, 1);
+        leave_all(reader, &reader->fd, 1);
     reader->has_header = false;
     nc_buffer_free(&reader->in);
 }

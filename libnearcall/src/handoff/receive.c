@@ -112,6 +112,7 @@ void nc_handoff_channel_receive(struct nc_handoff_channel *channel)
             faulty = handle_all(channel, &fault);
         if (r > 0 && faulty == 0)
             continue;
+        channel->reader.breached = faulty != 0;
         if (channel->why[0] == '\0')
             snprintf(channel->why, sizeof(channel->why), "%s",
                      faulty ? fault.text : r < 0 ? strerror((int)-r) : "it was closed by the peer");
