@@ -180,11 +180,10 @@ Nearcall - call functions of a Go program on this machine as if they were your o
 
 =head1 DESCRIPTION
 
-A Nearcall server is a program, usually written in Go, that offers functions on a
-socket. This module calls them. The server describes its functions, and values are
-sent as that description says: C<"10"> arrives as a number where the function takes a
-number and as text where it takes text, bytes stay bytes and characters stay characters,
-and a number that does not fit is refused before anything is sent.
+A Nearcall server is a program, usually written in Go, that offers functions on a socket. This module calls them. The
+server describes its functions, and values are sent as that description says: C<"10"> arrives as a number where the
+function takes a number and as text where it takes text, bytes stay bytes and characters stay characters, and a number
+that does not fit is refused before anything is sent.
 
 A handle works across C<fork>: each process gets a connection of its own when it makes
 its first call, and no process disturbs another's, not even at exit. The module starts no
@@ -196,11 +195,10 @@ threads and installs no signal handlers; yours run while a call waits.
 
     my $go = Nearcall->new( $address, %options );
 
-The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>),
-C<tcp:host:port>, or C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>.
-Nothing is connected before the first call. C<new> throws a L<Nearcall::Error> for an
-address that it cannot understand and for a library that cannot be loaded, and croaks for
-an option that does not exist. The options are:
+The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>), C<tcp:host:port>, or
+C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>. Nothing is connected before the first call. C<new>
+throws a L<Nearcall::Error> for an address that it cannot understand and for a library that cannot be loaded, and
+croaks for an option that does not exist. The options are:
 
 =over 4
 
@@ -261,11 +259,10 @@ speed: results are copies, and a forked child gets memory of its own.
 
 =item spin => 'auto'
 
-How to wait on shared memory. C<auto> looks at it for some microseconds before it sleeps if that is
-faster, C<off> sleeps at once, and C<dedicated> never sleeps. With C<dedicated> a signal does not end
-a wait: Perl's handlers run when the reply has come or the timeout has passed. C<?spin=off> and
-C<?spin=dedicated> at the end of the address do the same. If an option and the address differ, the
-one that switches more off wins.
+How to wait on shared memory. C<auto> looks at it for some microseconds before it sleeps if that is faster, C<off>
+sleeps at once, and C<dedicated> never sleeps. With C<dedicated> a signal does not end a wait: Perl's handlers run
+when the reply has come or the timeout has passed. C<?spin=off> and C<?spin=dedicated> at the end of the address do
+the same. If an option and the address differ, the one that switches more off wins.
 
 =item booleans => 'json'
 
@@ -290,22 +287,19 @@ C<SA_ONSTACK>, after the library was loaded. It costs two system calls for each 
     my $result  = $go->call( $name => @arguments );
     my @results = $go->call( $name => @arguments );
 
-Calls a function and returns its results. A function with one result returns it. A
-function without results returns the empty list, or C<undef> in scalar context. A function
-with several results returns them as a list, or in scalar context as a reference to an
-array. C<call> throws a L<Nearcall::Error> when the call fails.
+Calls a function and returns its results. A function with one result returns it. A function without results returns
+the empty list, or C<undef> in scalar context. A function with several results returns them as a list, or in scalar
+context as a reference to an array. C<call> throws a L<Nearcall::Error> when the call fails.
 
-The first call of a function takes one more round trip, to ask the server for its
-description.
+The first call of a function takes one more round trip, to ask the server for its description.
 
 =head2 Proxies
 
     my $result = $go->ack( 2, 3 );
 
-Every function of the server is a method, unless its name begins with an underscore or is that of one
-of this module's own methods. These are the ones that this page names, and C<AUTOLOAD>, C<DESTROY>,
-C<can>, C<DOES>, C<import>, C<isa>, C<unimport> and C<VERSION>. Use C<call> for such functions, and for
-those with a dot in their name.
+Every function of the server is a method, unless its name begins with an underscore or is that of one of this module's
+own methods. These are the ones that this page names, and C<AUTOLOAD>, C<DESTROY>, C<can>, C<DOES>, C<import>, C<isa>,
+C<unimport> and C<VERSION>. Use C<call> for such functions, and for those with a dot in their name.
 
 =head2 function
 
@@ -345,8 +339,7 @@ Drops the connection. The next call opens another one.
 
 =head2 close
 
-Closes the handle for all objects that share it. The handle is also closed when the last of
-them goes out of scope.
+Closes the handle for all objects that share it. The handle is also closed when the last of them goes out of scope.
 
 =head2 transport
 
@@ -431,8 +424,7 @@ What to watch the descriptor for: C<POLLIN>, as the number of L<poll(2)>.
 
 =head2 timeout
 
-The number of seconds after which C<process> should be called even if nothing happens, or
-C<undef> for never.
+The number of seconds after which C<process> should be called even if nothing happens, or C<undef> for never.
 
 =head2 process
 
