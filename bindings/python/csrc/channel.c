@@ -73,7 +73,7 @@ static void close_handle(core_channel *channel)
 
 static int is_in_use(const core_channel *channel)
 {
-    return channel->busy || channel->is_read || channel->held > 0;
+    return channel->busy || channel->is_read || channel->keeper_count > 0;
 }
 
 void core_pool_close(core_pool *pool)
@@ -96,6 +96,7 @@ void core_pool_drop(core_pool *pool)
     for (i = 0; i < pool->channel_count; i++) {
         close_handle(pool->channels[i]);
         PyMem_Free(pool->channels[i]->abandoned);
+        PyMem_Free(pool->channels[i]->keepers);
         PyMem_Free(pool->channels[i]);
     }
     PyMem_Free(pool->channels);
@@ -103,6 +104,26 @@ void core_pool_drop(core_pool *pool)
     PyMem_Free(pool->name);
     PyMem_Free(pool->users);
     PyMem_Free(pool);
+}
+
+/* NULL: the thread does not hold it. */
+static core_keeper *keeper_of(const core_channel *channel, unsigned long thread)
+{
+    Py_ssize_t i;
+
+    for (i = 0; i < channel->keeper_count; i++)
+        if (channel->keepers[i].thread == thread)
+            return &channel->keepers[i];
+    return NULL;
+}
+
+static void keep_only(core_channel *channel, unsigned long thread)
+{
+    const core_keeper *keeper = keeper_of(channel, thread);
+
+    if (keeper != NULL)
+        channel->keepers[0] = *keeper;
+    channel->keeper_count = keeper != NULL;
 }
 
 void core_pool_check_process(core_pool *pool)
@@ -124,8 +145,7 @@ void core_pool_check_process(core_pool *pool)
             channel->busy = 0;
         if (channel->is_read && channel->reader != me)
             channel->is_read = 0;
-        if (channel->keeper != me)
-            channel->held = 0;
+        keep_only(channel, me);
     }
 }
 
@@ -277,7 +297,7 @@ static void catch_up(core_pool *pool, core_channel *channel)
     for (i = 0; i < channel->abandoned_count; i++)
         nearcall_cancel(channel->handle, channel->abandoned[i]);
     channel->abandoned_count = 0;
-    if (pool->closed && channel->held == 0)
+    if (pool->closed && channel->keeper_count == 0)
         close_handle(channel);
 }
 
@@ -287,15 +307,34 @@ void core_channel_release(core_pool *pool, core_channel *channel)
     catch_up(pool, channel);
 }
 
-void core_channel_hold(core_channel *channel)
+int core_channel_hold(core_channel *channel)
 {
-    channel->held++;
-    channel->keeper = PyThread_get_thread_ident();
+    unsigned long me = PyThread_get_thread_ident();
+    core_keeper *keeper = keeper_of(channel, me), *more;
+
+    if (keeper == NULL && channel->keeper_count == channel->keeper_room) {
+        more = PyMem_Realloc(channel->keepers, ((size_t)channel->keeper_room + 1) * sizeof(*more));
+        if (more == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        channel->keepers = more;
+        channel->keeper_room++;
+    }
+    if (keeper == NULL) {
+        keeper = &channel->keepers[channel->keeper_count++];
+        *keeper = (core_keeper){.thread = me};
+    }
+    keeper->times++;
+    return 0;
 }
 
 void core_channel_let_go(core_pool *pool, core_channel *channel)
 {
-    channel->held--;
+    core_keeper *keeper = keeper_of(channel, PyThread_get_thread_ident());
+
+    if (keeper != NULL && --keeper->times == 0)
+        *keeper = channel->keepers[--channel->keeper_count];
     catch_up(pool, channel);
 }
 

@@ -170,12 +170,19 @@ void core_plan_drop(core_plan *plan);
 
 /* ---- Channels: the handles of one client, one for each thread that calls ---- */
 
+/* A thread that is within methods which use a channel. */
+typedef struct core_keeper {
+    unsigned long thread;
+    int times;
+} core_keeper;
+
 typedef struct core_channel {
     nearcall_client *handle;       /* NULL once closed */
     nearcall_view *view;           /* that the handle uses, which holds it */
     int busy;                      /* a thread works with the handle, perhaps without the GIL */
-    int held;                      /* times: closing waits, and all else goes on */
-    unsigned long keeper;          /* the thread that holds it */
+    core_keeper *keepers;          /* who hold it: closing waits, and all else goes on */
+    Py_ssize_t keeper_count;
+    Py_ssize_t keeper_room;
     int is_read;                   /* replies on it are being decoded, perhaps beside a request that is put together */
     unsigned long reader;          /* the thread that decodes them */
     unsigned long holder;          /* the thread that works with it */
@@ -223,7 +230,7 @@ int core_channel_take_this(core_pool *pool, core_channel *channel);
 void core_channel_release(core_pool *pool, core_channel *channel);
 
 /* Until it is let go closing waits: code that runs meanwhile may use the handle, and close the client. */
-void core_channel_hold(core_channel *channel);
+int core_channel_hold(core_channel *channel);
 void core_channel_let_go(core_pool *pool, core_channel *channel);
 
 /* Until the end nobody else may use the handle, and closing it waits. */

@@ -85,8 +85,8 @@ static nearcall_client *hold(core_engine *engine)
 {
     nearcall_client *handle = enter(engine);
 
-    if (handle != NULL)
-        core_channel_hold(engine->pool->channels[0]);
+    if (handle != NULL && core_channel_hold(engine->pool->channels[0]) < 0)
+        return NULL;
     return handle;
 }
 

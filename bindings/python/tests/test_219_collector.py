@@ -173,3 +173,67 @@ def test_fork_while_a_reply_is_decoded(address: str) -> None:
     """The memory that the reply lies in is the parent's, whose next calls overwrite it."""
     done = run_python(FORKS, address)
     assert done.stdout.splitlines() == ["child: UNAVAILABLE unknown 1", "parent: right 0"], done.stderr
+
+
+CLOSES_IN_A_CHILD = """
+import gc, os, select, sys, threading
+import nearcall
+
+client = nearcall.AsyncClient(sys.argv[1])
+engine = client._engine._places.first
+is_held, may_go = threading.Event(), threading.Event()
+pid = within = None
+
+def find(name):
+    engine.find([], name, 60.0)
+    while not (finished := engine.process()):
+        select.select([engine.fileno()], [], [], 60)
+    finished.clear()
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+class Held:
+    def __index__(self):
+        is_held.set()
+        may_go.wait(60)
+        return 1
+
+def collected(phase, info):
+    global pid, within
+    if pid is not None:
+        return
+    pid = -1
+    gc.disable()
+    thread.start()
+    is_held.wait(60)
+    pid = os.fork()
+    if pid == 0:
+        before = descriptors()
+        engine.close()
+        within = descriptors() - before
+
+find("ack")
+engine.found("ack")
+find("greet")
+thread = threading.Thread(target=engine.begin, args=([], "ack", {}, 60.0, None, Held(), 1))
+gc.collect()
+gc.callbacks.append(collected)
+open_before = descriptors()
+gc.set_threshold(1)
+engine.found("greet")
+gc.disable()
+if pid == 0:
+    print("child:", within, descriptors() < open_before, flush=True)
+    os._exit(0)
+may_go.set()
+thread.join()
+print("parent:", pid > 0 and os.waitpid(pid, 0)[1])
+client.close()
+"""
+
+
+def test_a_child_closes_within_a_method(address: str) -> None:
+    """The handle is closed behind the method that it is in, and not by what another thread of the parent's did."""
+    done = run_python(CLOSES_IN_A_CHILD, address)
+    assert done.stdout.splitlines() == ["child: 0 True", "parent: 0"], done.stderr
