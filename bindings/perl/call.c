@@ -241,8 +241,9 @@ ncp_plan *ncp_plan_current(pTHX_ ncp_function *function)
 
 /* ---- Calling ---- */
 
-/* The library sends again as well: all sendings are attempts. */
-static int send_and_wait(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
+/* The library sends again as well: all sendings are attempts. Without values there is a request. */
+static int send_and_wait(pTHX_ ncp_invocation *call, const nearcall_value *values, U32 count,
+                         nearcall_reply *ret_reply)
 {
     nearcall_client *client = call->handle->client;
     U32 attempts_max = ncp_attempts_max(call);
@@ -253,7 +254,10 @@ static int send_and_wait(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     ncp_use_options(call);
     if (sendings > 0)
         (void)nearcall_request_sent(client, sendings);
-    r = nearcall_request_call(client, call->timeout_ms, ret_reply);
+    r = LIKELY(count > 0)
+        ? nearcall_call_values(client, call->function->function, ncp_codec_of(call->function->plan), values,
+                               count, call->timeout_ms, ret_reply)
+        : nearcall_request_call(client, call->timeout_ms, ret_reply);
     while (r == NEARCALL_E_INTERRUPTED) {
         uint64_t interrupted = nearcall_interrupted(client);
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
@@ -269,19 +273,23 @@ static int send_and_wait(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 /* Sent again only when a server refused what was encoded for another: nothing has run. */
 void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 {
+    nearcall_value values[NCP_PLAIN_VALUES_MAX];
+    U32 attempts_max = ncp_attempts_max(call);
     int r;
 
-    call->attempts_left = ncp_attempts_max(call);
+    call->attempts_left = attempts_max;
     if (!call->function)
         ncp_find(aTHX_ call);
     for (;;) {
         int64_t began_ms;
         SV *error;
+        U32 count = call->attempts_left == attempts_max ? ncp_plain_values(aTHX_ call, values) : 0;
 
         /* What it takes to find, compare and encode has been taken off already. */
-        (void)ncp_encode_request(aTHX_ call);
+        if (UNLIKELY(count == 0))
+            (void)ncp_encode_request(aTHX_ call);
         began_ms = ncp_coarse_now_ms();
-        r = send_and_wait(aTHX_ call, ret_reply);
+        r = send_and_wait(aTHX_ call, values, count, ret_reply);
         if (LIKELY(r == NEARCALL_OK))
             return;
         if (!ncp_is_refused(call->handle->client, r) || call->attempts_left == 0)

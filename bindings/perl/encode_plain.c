@@ -9,16 +9,21 @@ static U32 flags_of(const SV *value)
     return SvFLAGS(value) & (SVf_IOK | SVf_NOK | SVf_POK | SVf_ROK | SVs_GMG);
 }
 
-static bool put_integer(nearcall_client *client, const ncp_type *type, const SV *value)
+static bool is_integer(const ncp_type *type, const SV *value)
 {
     IV number;
 
     if (UNLIKELY((flags_of(value) & ~(U32)SVf_NOK) != SVf_IOK || SvIsUV(value)))
         return false;
     number = SvIVX(value);
-    if (UNLIKELY(number < 0 ? number < type->min : (UV)number > type->max))
+    return LIKELY(number < 0 ? number >= type->min : (UV)number <= type->max);
+}
+
+static bool put_integer(nearcall_client *client, const ncp_type *type, const SV *value)
+{
+    if (!is_integer(type, value))
         return false;
-    nearcall_put_int(client, number);
+    nearcall_put_int(client, SvIVX(value));
     return true;
 }
 
@@ -93,6 +98,79 @@ static const ncp_plan *simple_plan(const ncp_invocation *call)
         return NULL;
     return LIKELY(!call->origin) || call->origin->revision == revision ? plan : NULL;
 }
+
+/* ---- Calls that are waited for: their values are handed over all at once ---- */
+
+static bool give_octets(int type, const SV *value, nearcall_value *ret_value)
+{
+    if (SvCUR(value) > NC_FRAME_BYTES_MAX_CEILING)
+        return false;
+    ret_value->type = type;
+    ret_value->as.data = (const uint8_t *)SvPVX_const(value);
+    ret_value->count = (uint32_t)SvCUR(value);
+    return true;
+}
+
+/* Text that would have to be converted is not handed over. */
+static bool give_text(const SV *value, nearcall_value *ret_value)
+{
+    const U8 *text = (const U8 *)SvPVX_const(value);
+
+    return give_octets(NEARCALL_STRING, value, ret_value)
+        && (SvUTF8(value) ? ncp_is_unicode(text, SvCUR(value)) : ncp_is_ascii(text, SvCUR(value)));
+}
+
+static bool give_plain(pTHX_ const ncp_type *type, SV *value, nearcall_value *ret_value)
+{
+    switch (type->kind) {
+    case NCP_INTEGER:
+        if (!is_integer(type, value))
+            return false;
+        ret_value->type = NEARCALL_INT;
+        ret_value->as.integer = SvIVX(value);
+        return true;
+    case NCP_STRING:
+        return is_text(value) && give_text(value, ret_value);
+    case NCP_BYTES:
+        return is_bytes(value) && give_octets(NEARCALL_BYTES, value, ret_value);
+    case NCP_FLOAT64:
+        if (flags_of(value) != SVf_NOK)
+            return false;
+        ret_value->type = NEARCALL_FLOAT;
+        ret_value->as.real = SvNVX(value);
+        return true;
+    case NCP_BOOL:
+        if (flags_of(value) & (SVf_ROK | SVs_GMG))
+            return false;
+        ret_value->type = NEARCALL_BOOL;
+        ret_value->as.boolean = SvTRUE_nomg(value);
+        return true;
+    default:
+        return false;
+    }
+}
+
+U32 ncp_plain_values(pTHX_ ncp_invocation *call, nearcall_value *values)
+{
+    const ncp_plan *plan = simple_plan(call);
+    SV *const *arguments = call->list ? AvARRAY(call->list) : PL_stack_base + call->first_argument;
+    U32 i;
+
+    if (UNLIKELY(!plan || plan->raw || plan->params_count >= NCP_PLAIN_VALUES_MAX))
+        return 0;
+    values[0].type = NEARCALL_ARRAY;
+    values[0].count = plan->params_count;
+    for (i = 0; i < plan->params_count; i++)
+        if (UNLIKELY(!give_plain(aTHX_ plan->params[i].type, arguments[i], &values[i + 1])))
+            return 0;
+    call->requests = ++call->handle->requests;
+    call->attempts_left--;
+    call->work_began_ms = 0;
+    call->revision = plan->revision;
+    return plan->params_count + 1;
+}
+
+/* ---- Calls that are begun, and arguments that have to be converted ---- */
 
 /* Where it turns out that an argument is not plain, the encoder begins the request again. */
 bool ncp_encode_plain(pTHX_ ncp_invocation *call)

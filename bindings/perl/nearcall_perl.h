@@ -385,6 +385,13 @@ void ncp_return_list(pTHX_ I32 ax, AV *results, bool is_kept);
 /* Whether values of the type can be plain, and then all that there is to them is put. */
 bool ncp_is_simple(const ncp_type *type);
 
+/* The array of arguments and so many of them at most. */
+#define NCP_PLAIN_VALUES_MAX 9
+
+/* How many values a request consists of, for nearcall_call_values(), where all arguments are plain and need
+ * not be converted; the values last as long as the arguments. No user code runs. 0: nothing has come of it. */
+U32 ncp_plain_values(pTHX_ ncp_invocation *call, nearcall_value *values);
+
 /* The same as ncp_encode_request() where that is simple: all arguments are plain values that fit.
  * No user code runs and nothing is refused. False: nothing has come of it. */
 bool ncp_encode_plain(pTHX_ ncp_invocation *call);
