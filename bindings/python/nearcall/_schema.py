@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import keyword
+from collections.abc import Iterator
 from typing import Any
 
 _OWN = "timeout"
 """What a call takes for itself."""
+
+_UNDERSCORES_MAX = 8
 
 _NAMES = {
     "bool": "bool",
@@ -54,12 +58,16 @@ def keyword_names(params: list[Any]) -> tuple[str, ...]:
     """Returns the names by which parameters can be given as keywords: their own names, or names made from
     these if Python cannot write them or if a call uses them for itself."""
     own = {param["name"] for param in params}
-    names: list[str] = []
+    names: dict[str, None] = {}
+    numbers: dict[str, Iterator[int]] = {}
     for param in params:
-        name = _identifier(param["name"])
+        name = first = _identifier(param["name"])
         while keyword.iskeyword(name) or name == _OWN or name in names or (name in own and name != param["name"]):
-            name += "_"
-        names.append(name)
+            if len(name) < len(first) + _UNDERSCORES_MAX:
+                name += "_"
+            else:  # there may be as many as a description holds
+                name = f"{first}_{next(numbers.setdefault(first, itertools.count(2)))}"
+        names[name] = None
     return tuple(names)
 
 

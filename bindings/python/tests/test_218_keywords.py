@@ -7,6 +7,7 @@ import asyncio
 import inspect
 import json
 import pydoc
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -142,6 +143,19 @@ def test_generated_code_says_which_it_means(address: str, changes: Any) -> None:
             return await generated.call("oddly_named", 1, 2, 3, 4, timeout=20.0)
 
     assert asyncio.run(main()) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["different", "of one kind"])
+def test_names_of_very_many_parameters(kind: str) -> None:
+    """A server may have as many as its description holds, and a call waits until they have names."""
+    many = 50_000
+    signs = [chr(number) for number in range(0x2190, 0x2190 + 250)]  # no name of Python has them
+    names = [f"p{i}" if kind == "different" else f"a{signs[i // 250]}{signs[i % 250]}" for i in range(many)]
+    began = time.thread_time()
+    shown = _schema.keyword_names([{"name": name} for name in names])
+    assert time.thread_time() - began < 10
+    assert len(set(shown)) == many and all(name.isidentifier() for name in shown)
+    assert shown[:3] == (("p0", "p1", "p2") if kind == "different" else ("a__", "a___", "a____"))
 
 
 def test_names_that_are_taken(folder: Any) -> None:
