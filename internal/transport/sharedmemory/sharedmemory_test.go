@@ -414,7 +414,7 @@ func testBodiesApart(t *testing.T, read bool) {
 // reader beyond what it has, which counts as a fault of that memory. The reader's own panics go on.
 func TestAReaderThatIsLedAstray(t *testing.T) {
 	const bytes = 8 << 10
-	takeWith := func(read func([]byte)) (err error, cause any) {
+	takeWith := func(read func([]byte)) (cause any, err error) {
 		defer func() { cause = recover() }()
 		caller, server := pair(t, testGeometry)
 		if !put(caller, 1, content(1, bytes)) {
@@ -423,18 +423,18 @@ func TestAReaderThatIsLedAstray(t *testing.T) {
 		_, err = server.TakeApart(make([]byte, sharedmemory.RecordBytesMin), wire.FrameBytesMaxCeiling, grow, func([]byte, int) sharedmemory.Place {
 			return sharedmemory.Place{Read: read}
 		})
-		return err, nil
+		return nil, err
 	}
 	for what, read := range map[string]func([]byte){
 		"an index": func(body []byte) { body[len(body)+int(body[0])] = 0 },
 		"a slice":  func(body []byte) { _ = body[len(body)+int(body[0]):] },
 		"a size":   func(body []byte) { _ = make([]byte, -1-int(body[0])) },
 	} {
-		if err, cause := takeWith(read); cause != nil || !errors.Is(err, sharedmemory.ErrFault) {
+		if cause, err := takeWith(read); cause != nil || !errors.Is(err, sharedmemory.ErrFault) {
 			t.Errorf("%s that is out of range: %v, panic %v", what, err, cause)
 		}
 	}
-	if err, cause := takeWith(func([]byte) { panic("its own") }); cause != "its own" {
+	if cause, err := takeWith(func([]byte) { panic("its own") }); cause != "its own" {
 		t.Errorf("a panic of the reader's own: %v, panic %v", err, cause)
 	}
 }
