@@ -32,26 +32,26 @@ func (o *SocketOffer) Offer(take func(Room) (done bool)) error {
 // made not to wait.
 type socketRoom struct{ descriptor int }
 
-// sentQuicklyMax bounds what is sent without telling the scheduler. The kernel copies so much
-// in some microseconds.
+// sentQuicklyMax bounds what is sent at once without telling the scheduler. The kernel copies
+// so much in some microseconds.
 const sentQuicklyMax = 64 << 10
 
 // WriteNow implements Room.
-func (r *socketRoom) WriteNow(b []byte) (int, error) {
-	for {
-		n, failure := sendQuickly(r.descriptor, b[:min(len(b), sentQuicklyMax)])
-		switch failure {
-		case 0:
-			return n, nil
-		case syscall.EINTR:
-		case syscall.EAGAIN:
-			return 0, nil
-		case syscall.ENOTSOCK:
+func (r *socketRoom) WriteNow(b []byte) (taken int, err error) {
+	for taken < len(b) {
+		n, failure := sendQuickly(r.descriptor, b[taken:min(len(b), taken+sentQuicklyMax)])
+		taken += n
+		switch {
+		case failure == 0 || failure == syscall.EINTR:
+		case failure == syscall.ENOTSOCK:
 			return r.writePlainly(b)
+		case failure == syscall.EAGAIN || taken > 0: // the next attempt fails for the same reason
+			return taken, nil
 		default:
 			return 0, failure
 		}
 	}
+	return taken, nil
 }
 
 // writePlainly is WriteNow for what is no socket, such as a pipe.

@@ -128,3 +128,15 @@ func TestAClosedPeerIsAnErrorAndNoSignal(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAnOfferTakesAllThatThereIsRoomFor(t *testing.T) {
+	ours, _ := pair(t)
+	carrier, much := transport.Carry(ours), make([]byte, 4<<20)
+	first, err := offered(carrier, much)
+	if err != nil || first == 0 {
+		t.Fatalf("%d bytes were taken, %v", first, err)
+	}
+	if more, err := offered(carrier, much[first:]); more > 0 || err != nil {
+		t.Errorf("%d bytes were taken behind %d, %v", more, first, err)
+	}
+}
