@@ -22,24 +22,32 @@ const defaultMode fs.FileMode = 0o660
 // bindMode is the mode of a socket file until settle has set the final one.
 const bindMode = 0o600
 
+// A socket listens. file and listener have a descriptor of it each.
+type socket struct {
+	listener net.Listener
+	file     *os.File
+	id       fileID
+}
+
+func (s *socket) close() error { return errors.Join(s.file.Close(), s.listener.Close()) }
+
 // bindAndPublish listens under a temporary name and then gives the socket its public
 // name, so that whoever finds the socket finds it ready, with its mode.
-func bindAndPublish(ctx context.Context, path string, options transport.ListenOptions) (_ net.Listener, id fileID, err error) {
+func bindAndPublish(ctx context.Context, path string, options transport.ListenOptions) (bound socket, err error) {
 	temporary, err := temporaryName(path)
 	if err != nil {
-		return nil, id, err
+		return bound, err
 	}
 	if err := removeSocket(temporary); err != nil {
-		return nil, id, err
+		return bound, err
 	}
-	bound, id, err := bindUnix(ctx, temporary, options)
-	if err != nil {
-		return nil, id, err
+	if bound, err = bindUnix(ctx, temporary, options); err != nil {
+		return bound, err
 	}
 	if err := publish(temporary, path); err != nil {
-		return nil, id, errors.Join(err, bound.Close(), removeOwn(temporary, id))
+		return bound, errors.Join(err, bound.close(), removeOwn(temporary, bound.id))
 	}
-	return bound, id, nil
+	return bound, nil
 }
 
 // temporaryName returns a name in the same directory that only this process uses. It is
@@ -60,24 +68,22 @@ func temporaryName(path string) (string, error) {
 
 // bindUnix makes the socket by hand because package net would listen before
 // the mode is set.
-func bindUnix(ctx context.Context, path string, options transport.ListenOptions) (_ net.Listener, id fileID, err error) {
+func bindUnix(ctx context.Context, path string, options transport.ListenOptions) (bound socket, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, id, err
+		return bound, err
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, id, os.NewSyscallError("socket", err)
+		return bound, os.NewSyscallError("socket", err)
 	}
-	file := os.NewFile(uintptr(fd), path)
-	defer file.Close()
-	if id, err = bindListen(fd, path, options); err != nil {
-		return nil, id, err
+	bound.file = os.NewFile(uintptr(fd), path)
+	if bound.id, err = bindListen(fd, path, options); err != nil {
+		return bound, errors.Join(err, bound.file.Close())
 	}
-	bound, err := net.FileListener(file)
-	if err != nil {
-		err = errors.Join(err, removeOwn(path, id))
+	if bound.listener, err = net.FileListener(bound.file); err != nil {
+		err = errors.Join(err, removeOwn(path, bound.id), bound.file.Close())
 	}
-	return bound, id, err
+	return bound, err
 }
 
 func bindListen(fd int, path string, options transport.ListenOptions) (id fileID, err error) {

@@ -25,9 +25,22 @@ type listener struct {
 	path string
 	id   fileID
 	lock *os.File
+	// waiting is the same socket, and waits for callers.
+	waiting *os.File
+	queue   syscall.RawConn
 
 	closeOnce sync.Once
 	closeErr  error
+}
+
+// Accept waits until a caller has connected before it accepts. Package net tries to accept
+// and then waits, after each connection; the kernel makes a socket and a file for that before
+// it finds out that there is nobody, which takes as long as a few system calls.
+func (l *listener) Accept() (net.Conn, error) {
+	// If waiting fails accepting waits, or says why.
+	_ = l.queue.Read(hasCaller)
+	// Another process that has the socket may be faster; this waits then.
+	return l.Listener.Accept()
 }
 
 // File returns a copy of the socket, as net.UnixListener does.
@@ -57,11 +70,15 @@ func listenPath(ctx context.Context, a address.Address, options transport.Listen
 	if err != nil {
 		return nil, err
 	}
-	bound, id, err := bindAndPublish(ctx, a.Target, options)
+	bound, err := bindAndPublish(ctx, a.Target, options)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &listener{Listener: bound, path: a.Target, id: id, lock: lock}, nil
+	queue, err := bound.file.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, bound.close(), removeOwn(a.Target, bound.id), lock.Close())
+	}
+	return &listener{Listener: bound.listener, path: a.Target, id: bound.id, lock: lock, waiting: bound.file, queue: queue}, nil
 }
 
 // takeLock locks the file beside the socket. The lock belongs to the open file
@@ -136,7 +153,7 @@ func passRights(socket int, pass bool) {
 // the lock back.
 func (l *listener) Close() error {
 	l.closeOnce.Do(func() {
-		l.closeErr = errors.Join(closeSoon(l.Listener), removeOwn(l.path, l.id), l.lock.Close())
+		l.closeErr = errors.Join(l.waiting.Close(), closeSoon(l.Listener), removeOwn(l.path, l.id), l.lock.Close())
 	})
 	return l.closeErr
 }
