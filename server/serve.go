@@ -70,6 +70,15 @@ func transportOf(network string) transport.Transport {
 	return tcp.Transport{}
 }
 
+// transportFor is transportOf for connections that come from a listener.
+func transportFor(network string, from net.Listener) transport.Transport {
+	made, ok := from.(listener)
+	if ok && network == "unix" {
+		return unixsocket.For(made.Listener)
+	}
+	return transportOf(network)
+}
+
 // Serve serves the connections of a listener until ctx ends. The listener may come from
 // Listen, from package net or crypto/tls, from socket activation, or be of any other kind.
 // Serve closes it once, at the end. A server may serve several listeners at the same time.
@@ -101,7 +110,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Le
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	service := &service{
-		server: s, table: table, transport: transportOf(network),
+		server: s, table: table, transport: transportFor(network, listener),
 		values: context.WithValue(context.WithoutCancel(ctx), drainingKey{}, ctx.Done()),
 		stop:   stop, ended: make(chan struct{}), abandoned: make(chan struct{}),
 		connections: make(map[*connection]struct{}),

@@ -49,7 +49,9 @@ type conn struct {
 	failure unix.Errno
 }
 
-func newConn(socket *net.UnixConn) (*conn, error) {
+// newConn makes the conn of a socket. clean says that the socket refuses descriptors and
+// credentials and always did.
+func newConn(socket *net.UnixConn, clean bool) (*conn, error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -59,6 +61,9 @@ func newConn(socket *net.UnixConn) (*conn, error) {
 	c.receiveNow = func(fd uintptr) bool {
 		c.receiveOnce(fd)
 		return true
+	}
+	if clean {
+		return c, nil
 	}
 	return c, errors.Join(c.refuseCredentials(), c.refuseDescriptors())
 }

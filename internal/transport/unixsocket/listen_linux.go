@@ -28,6 +28,9 @@ type listener struct {
 	// waiting is the same socket, and waits for callers.
 	waiting *os.File
 	queue   syscall.RawConn
+	// clean is whether the kernel has refused descriptors for those who connect from the
+	// beginning.
+	clean bool
 
 	closeOnce sync.Once
 	closeErr  error
@@ -78,7 +81,8 @@ func listenPath(ctx context.Context, a address.Address, options transport.Listen
 	if err != nil {
 		return nil, errors.Join(err, bound.close(), removeOwn(a.Target, bound.id), lock.Close())
 	}
-	return &listener{Listener: bound.listener, path: a.Target, id: bound.id, lock: lock, waiting: bound.file, queue: queue}, nil
+	clean := !options.PassRights && refusesRights(bound.listener)
+	return &listener{Listener: bound.listener, path: a.Target, id: bound.id, lock: lock, waiting: bound.file, queue: queue, clean: clean}, nil
 }
 
 // takeLock locks the file beside the socket. The lock belongs to the open file
@@ -147,6 +151,15 @@ func passRights(socket int, pass bool) {
 	} else {
 		rights.Refuse(socket)
 	}
+}
+
+// refusesRights reports whether the kernel refuses descriptors on behalf of a listener that
+// was told so before it listened.
+func refusesRights(on net.Listener) (refuses bool) {
+	if raw, err := on.(syscall.Conn).SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { refuses = rights.Refuse(int(fd)) })
+	}
+	return refuses
 }
 
 // Close stops listening, removes the socket if the path still belongs to it, and gives

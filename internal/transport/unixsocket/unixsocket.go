@@ -14,7 +14,16 @@ import (
 )
 
 // Transport implements transport.Transport.
-type Transport struct{}
+type Transport struct{ clean bool }
+
+// For returns the Transport for connections that come from a listener. If Listen has made
+// the listener, and the kernel has refused descriptors on its behalf since before anybody
+// could connect, then it refuses them for all of its connections, and these need not be
+// asked one by one.
+func For(from net.Listener) Transport {
+	own, ok := from.(*listener)
+	return Transport{clean: ok && own.clean}
+}
 
 // Listen makes the socket, or binds the abstract name.
 func (Transport) Listen(ctx context.Context, a address.Address, options transport.ListenOptions) (net.Listener, error) {
@@ -40,12 +49,12 @@ func (t Transport) Dial(ctx context.Context, a address.Address) (net.Conn, error
 
 // Wrap makes reads of a *net.UnixConn notice descriptors; other connections are
 // returned as they are.
-func (Transport) Wrap(conn net.Conn) net.Conn {
+func (t Transport) Wrap(conn net.Conn) net.Conn {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
 		return conn
 	}
-	wrapped, err := newConn(socket)
+	wrapped, err := newConn(socket, t.clean)
 	if err != nil {
 		return conn
 	}
