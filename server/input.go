@@ -29,7 +29,7 @@ type input struct {
 	renew      bool      // limit was set for a message that has been taken since
 	own        []byte    // kept while data is borrowed from the pool
 	pool       *bufferPool
-	lent       lentBuffers // holds data or own, of a connection that can be parked
+	lent       lentBuffers // holds data or own, unless the reader has made them itself
 	dropping   dropping
 
 	// What data and own have above inputBytesIdle is counted in the user's share.
@@ -44,8 +44,9 @@ type dropping struct {
 	descriptors int
 }
 
-func (in *input) init(pool *bufferPool, share *share) {
-	in.data, in.pool, in.share = make([]byte, inputBytesIdle), pool, share
+func (in *input) init(pool *bufferPool, buffers *readBuffers, share *share) {
+	in.pool, in.share = pool, share
+	in.wake(buffers)
 }
 
 func (in *input) unread() []byte { return in.data[in.start:in.end] }

@@ -45,7 +45,7 @@ type position struct {
 
 func newReader(c *connection) *reader {
 	r := &reader{connection: c, goOn: replaceReader}
-	r.input.init(c.server.buffers, &c.user.input)
+	r.input.init(c.server.buffers, c.server.readBuffers, &c.user.input)
 	r.inline = execution{server: c.server, connection: c, reader: r, gathers: true}
 	return r
 }

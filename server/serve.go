@@ -273,9 +273,12 @@ func (v *service) start(conn net.Conn) {
 	s.counters.connections.Add(1)
 	conn = v.wrap(conn)
 	peer, err := s.identify(conn)
-	joined := nobody()
+	var joined *user
 	if err == nil {
 		joined, err = s.users.join(&peer)
+	}
+	if err != nil {
+		joined = nobody()
 	}
 	c := newConnection(v, transport.Carry(conn), peer, joined)
 	v.active.Add(1)

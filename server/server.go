@@ -38,7 +38,7 @@ type Server struct {
 	watches  watchList
 	buffers  *bufferPool
 
-	// readBuffers are lent to connections that are not parked.
+	// readBuffers are lent to connections, except while they are parked.
 	readBuffers *readBuffers
 
 	// spinLimit measures, the first time it is called, for how long spinning pays on

@@ -127,10 +127,10 @@ func (t *userTable) join(peer *Peer) (*user, error) {
 		u.output.budget, u.output.exempt = &t.output, of.isOperator()
 	}
 	if u.connections >= t.connectionsPerUserMax {
-		return nobody(), refusedf(status.ResourceExhausted, "%s has %d connections (limit connections_per_user_max); the server's option WithConnections raises it to at most %d", of, u.connections, wire.ConnectionsPerUserMaxCeiling)
+		return nil, refusedf(status.ResourceExhausted, "%s has %d connections (limit connections_per_user_max); the server's option WithConnections raises it to at most %d", of, u.connections, wire.ConnectionsPerUserMaxCeiling)
 	}
 	if t.all >= allMax {
-		return nobody(), refusedf(status.ResourceExhausted, "there are %d connections (limit connections_max, an eighth of which is kept for root and the server's own user); the server's option WithConnections raises it to at most %d", t.all, wire.ConnectionsMaxCeiling)
+		return nil, refusedf(status.ResourceExhausted, "there are %d connections (limit connections_max, an eighth of which is kept for root and the server's own user); the server's option WithConnections raises it to at most %d", t.all, wire.ConnectionsMaxCeiling)
 	}
 	t.all++
 	u.connections++
