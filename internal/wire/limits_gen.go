@@ -21,6 +21,24 @@ const (
 	FrameBytesMax        = 4194304
 	FrameBytesMaxCeiling = 16777215
 
+	// ValueBytesMax (bytes): a payload, if the option is set: one that does not
+	// fit a frame then travels in a store. If it is not set, frame_bytes_max is
+	// the limit. Why: by default no call takes more memory than its frame; the
+	// maximum is what one call may reasonably hold at once, and larger data belong
+	// into files.
+	ValueBytesMax        = 4194304
+	ValueBytesMaxCeiling = 1073741824
+
+	// StoresPerDirection (stores): stores of a connection for requests, and as
+	// many for replies. Why: one is filled while the other is read; each may hold
+	// as much as value_bytes_max, so more would multiply what a user can claim.
+	StoresPerDirection = 2
+
+	// StoreIdleMs (ms): how long a server keeps a store that nobody uses. Why:
+	// calls that follow each other use the same memory again; later it is given
+	// back.
+	StoreIdleMs = 1000
+
 	// ExtensionBytesMax (bytes): all extensions of one frame. Why: metadata, not
 	// data.
 	ExtensionBytesMax = 4096

@@ -16,6 +16,16 @@
 #define NC_FRAME_BYTES_MAX 4194304
 #define NC_FRAME_BYTES_MAX_CEILING 16777215
 
+/* bytes: a payload, if the option is set: one that does not fit a frame then travels in a store. If it is not set, frame_bytes_max is the limit. */
+#define NC_VALUE_BYTES_MAX 4194304
+#define NC_VALUE_BYTES_MAX_CEILING 1073741824
+
+/* stores: stores of a connection for requests, and as many for replies. */
+#define NC_STORES_PER_DIRECTION 2
+
+/* ms: how long a server keeps a store that nobody uses. */
+#define NC_STORE_IDLE_MS 1000
+
 /* bytes: all extensions of one frame. */
 #define NC_EXTENSION_BYTES_MAX 4096
 
