@@ -206,6 +206,7 @@ func (c *core) newConnection(carrier transport.OfferingCarrier, welcome *wire.We
 	made.callsMax = int(welcome.CallsInFlightMax)
 	made.reader.init(uint32(c.config.frameBytesMax), welcome.Accepted, surplus)
 	made.expectDescriptors(welcome.Accepted)
+	made.stores.init(welcome, made.isTrusted())
 	made.expiry.atNs = noDeadline
 	return made
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -25,6 +24,7 @@ type connection struct {
 	// shared clock are sent with this much added.
 	clockAheadNs uint64
 	functions    *functionTable
+	stores       storeTable
 
 	// left is closed when nothing may be sent any more, and ended when the reader has
 	// returned.
@@ -80,13 +80,28 @@ func (c *connection) exchange(ctx context.Context, r *call) (failure *status.Err
 	if failure := c.prepare(r); failure != nil {
 		return failure, true
 	}
+	if uint64(r.header.ExtensionBytes)+uint64(r.payloadBytes()) > uint64(r.header.Length) {
+		return c.exchangeStored(ctx, r)
+	}
+	return c.perform(ctx, r)
+}
+
+// perform sends a request that prepare has made, and waits for the answer.
+func (c *connection) perform(ctx context.Context, r *call) (failure *status.Error, usable bool) {
 	if r.header.Descriptors > 0 {
 		defer func() { c.output.detach(r.id) }()
 	}
 	if failure, usable := c.submit(ctx, r); failure != nil || !usable {
 		return failure, usable
 	}
-	if failure := c.wait(ctx, r); failure != nil {
+	failure = c.wait(ctx, r)
+	if failure == nil && r.stored != nil && r.frameType != wire.Store {
+		failure = c.readStored(ctx, r)
+	}
+	if failure != nil {
+		// A reply that came too late is not read.
+		c.giveBack(r.stored)
+		r.stored = nil
 		if r.idle && r.unsent && repeatable(failure) {
 			return nil, false
 		}
@@ -131,17 +146,32 @@ func (c *connection) prepare(r *call) *status.Error {
 	}
 	r.header.ExtensionBytes = uint32(len(r.head) - wire.HeaderBytes)
 	if r.header.ExtensionBytes > wire.ExtensionBytesMax {
-		return notExecuted(status.ResourceExhausted,
-			"the metadata take %d bytes with the function's name (at most %d, limit extension_bytes_max, which is fixed)", r.header.ExtensionBytes, wire.ExtensionBytesMax)
+		return tooManyExtensions(r.header.ExtensionBytes)
 	}
 	length := uint64(r.header.ExtensionBytes) + uint64(r.payloadBytes())
 	if length > uint64(c.welcome.FrameBytesMax) {
-		return notExecuted(status.ResourceExhausted,
-			"the arguments take %d bytes, and the server accepts %d (limit frame_bytes_max); split them, or raise the limit by the server's option WithFrameBytesMax, to at most "+strconv.Itoa(wire.FrameBytesMaxCeiling),
-			length, c.welcome.FrameBytesMax)
+		if !c.takesStored(r) {
+			return c.tooLarge(length)
+		}
+		length = uint64(r.header.ExtensionBytes)
 	}
 	r.header.Length = uint32(length)
 	return nil
+}
+
+func tooManyExtensions(bytes uint32) *status.Error {
+	return notExecuted(status.ResourceExhausted,
+		"the metadata take %d bytes with the function's name (at most %d, limit extension_bytes_max, which is fixed)", bytes, wire.ExtensionBytesMax)
+}
+
+// tooLarge returns the error for a request that the server does not take.
+func (c *connection) tooLarge(length uint64) *status.Error {
+	accepts, limit, option, most := uint64(c.welcome.FrameBytesMax), "frame_bytes_max", "WithFrameBytesMax", wire.FrameBytesMaxCeiling
+	if c.stores.valueBytesMax > accepts {
+		accepts, limit, option, most = c.stores.valueBytesMax, "value_bytes_max", "WithValueBytesMax", wire.ValueBytesMaxCeiling
+	}
+	return notExecuted(status.ResourceExhausted,
+		"the arguments take %d bytes, and the server accepts %d (limit %s); split them, or raise the limit by the server's option %s, to at most %d", length, accepts, limit, option, most)
 }
 
 // submit enters the call into the table and sends its frame, or begins to.
@@ -189,7 +219,7 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 // held.
 func (c *connection) sendLocked(r *call) (writer, gather bool) {
 	plain := r.header.Descriptors == 0
-	if r.inMemory = false; plain {
+	if r.inMemory = false; plain && r.frameType != wire.Store {
 		r.inMemory, writer = c.putRequestLocked(r)
 	}
 	if r.inMemory {

@@ -9,7 +9,7 @@ import (
 // received holds the descriptors that came with frames: those of MEMORY and those of
 // replies.
 type received struct {
-	calls    bool // replies may bring some
+	calls    bool // replies may bring some, for their values or for stores
 	awaited  bool // the next read may bring some
 	arrivals transport.Arrivals
 	frame    transport.Descriptors // the descriptors of the frame that is being handled
@@ -18,7 +18,7 @@ type received struct {
 // expectDescriptors makes reading accept the descriptors that were agreed on.
 func (c *connection) expectDescriptors(accepted wire.Feature) {
 	r := &c.reader.received
-	r.calls = accepted&wire.FeatureDescriptors != 0
+	r.calls = accepted&(wire.FeatureDescriptors|wire.FeatureStores) != 0
 	r.awaited = r.calls || accepted&wire.FeatureSharedMemory != 0
 	switch {
 	case r.calls:

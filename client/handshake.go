@@ -23,7 +23,7 @@ func (c *core) features(conn net.Conn) wire.Feature {
 		return features
 	}
 	if c.memoryWanted() {
-		features |= wire.FeatureSharedMemory
+		features |= wire.FeatureSharedMemory | wire.FeatureStores
 	}
 	return features | wire.FeatureDescriptors
 }
@@ -88,7 +88,7 @@ func boundByContext(ctx context.Context, conn net.Conn) (release func()) {
 func (c *core) exchangeHello(conn net.Conn, offered wire.Feature) (welcome wire.Welcome, surplus []byte, err error) {
 	hello := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, Offered: offered,
 		ProcessID: uint32(os.Getpid()), FrameBytesMax: uint32(c.config.frameBytesMax),
-		ClockNs: c.clock.Ns(), StreamCreditBytes: wire.StreamCreditBytes, Software: c.config.name}
+		ValueBytesMax: uint64(c.config.valueBytesMax), ClockNs: c.clock.Ns(), StreamCreditBytes: wire.StreamCreditBytes, Software: c.config.name}
 	if _, err := conn.Write(hello.Append(nil)); err != nil && !errors.Is(err, syscall.EPIPE) {
 		// After EPIPE there may still be a refusal to read.
 		return welcome, nil, err

@@ -130,7 +130,7 @@ func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Dur
 	m := &memory{regions: regions, end: end, record: make([]byte, 0, recordBytes),
 		waiter: sharedmemory.NewCallerWaiter(end, c.client.clock, c.client.spin(), spinLimit, &c.client.sleeps),
 		parser: wire.Parser{From: wire.ServerSide, FrameBytesMax: c.reader.parser.FrameBytesMax,
-			Features: c.welcome.Accepted &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)}}
+			Features: c.welcome.Accepted &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureStores)}}
 	m.stop = func() bool {
 		return c.role.interrupted.Load() || m.context != nil && m.context.Err() != nil
 	}
@@ -402,6 +402,7 @@ func (c *connection) drainMemory(cause error) {
 // nobody else will have it again, nothing is sent any more, and the outcomes of all
 // calls are decided.
 func (c *connection) releaseMemory() {
+	c.stores.close()
 	c.reader.received.close()
 	c.reader.large.received.Close()
 	c.mu.Lock()

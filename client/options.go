@@ -38,6 +38,7 @@ type config struct {
 	connectTimeout time.Duration
 	attemptsMax    int
 	frameBytesMax  int
+	valueBytesMax  int // 0: none in stores
 	allowAbstract  bool
 	anyServerUser  bool
 	serverUsers    []uint32
@@ -79,6 +80,9 @@ func (c *config) check() error {
 	case c.frameBytesMax < wire.FrameBytesFloor || c.frameBytesMax > FrameBytesCeiling:
 		return fmt.Errorf("frames of %d bytes: limit frame_bytes_max is %d to %d",
 			c.frameBytesMax, wire.FrameBytesFloor, FrameBytesCeiling)
+	case c.valueBytesMax != 0 && c.valueBytesMax < wire.FrameBytesFloor || c.valueBytesMax > wire.ValueBytesMaxCeiling:
+		return fmt.Errorf("values of %d bytes: limit value_bytes_max is %d to %d",
+			c.valueBytesMax, wire.FrameBytesFloor, wire.ValueBytesMaxCeiling)
 	case c.spin > spin.Dedicated:
 		return fmt.Errorf("%v: it must be spin.Auto, spin.Off or spin.Dedicated", c.spin)
 	case c.drift > DriftIgnored:
@@ -116,6 +120,14 @@ func WithAttempts(attempts int) Option {
 // call fails with RESOURCE_EXHAUSTED.
 func WithFrameBytesMax(bytes int) Option {
 	return func(c *config) { c.frameBytesMax = bytes }
+}
+
+// WithValueBytesMax accepts replies that are larger than WithFrameBytesMax says, up to so many
+// bytes, and at most 1 GiB, from local servers that were told to use memory files for what is so
+// large (server.WithValueBytesMax). Without it the size of a frame is the limit. How large
+// requests may be is for the server to say.
+func WithValueBytesMax(bytes int) Option {
+	return func(c *config) { c.valueBytesMax = bytes }
 }
 
 // WithAbstractAddresses permits addresses in the abstract namespace, "unix:@name". They

@@ -88,11 +88,13 @@ type call struct {
 	decode        func(payload []byte)
 	decoded       bool
 	decodeFailure *status.Error
-	replyCodec    wire.Codec
-	functionID    uint32
-	metadata      map[string][]string // nil unless they are asked for
-	failure       *status.Error
-	roundTrip     time.Duration // of a ping
+	// stored is where a reply lies that is in a store.
+	stored     *storedPayload
+	replyCodec wire.Codec
+	functionID uint32
+	metadata   map[string][]string // nil unless they are asked for
+	failure    *status.Error
+	roundTrip  time.Duration // of a ping
 
 	// Of a call that interceptors run around: metadata that they have added, encoded, how
 	// the call itself ended, and the deadline that they cannot move.
@@ -167,7 +169,7 @@ func (c *call) reset() {
 	c.leads, c.idle, c.unsent = false, false, false
 	c.decode, c.decoded, c.decodeFailure = nil, false, nil
 	c.intercepted, c.called, c.returned, c.callFailure, c.added = false, false, false, nil, c.added[:0]
-	c.inMemory, c.observed = false, nil
+	c.inMemory, c.observed, c.stored = false, nil, nil
 	c.id, c.expired, c.functionID, c.replyCodec, c.replyStart = 0, false, 0, 0, 0
 	if cap(c.request) > replyBytesKept {
 		c.request = nil

@@ -16,6 +16,7 @@ type arrival struct {
 	extensions []byte
 	payload    []byte
 	received   transport.Descriptors
+	stored     *storedPayload
 	failure    *status.Error
 	call       *call
 }
@@ -181,7 +182,15 @@ func (c *connection) handleNext() (more bool, err error) {
 }
 
 func (c *connection) handleReply(frame *wire.Frame) error {
-	return c.arrived(arrival{header: frame.Header, extensions: frame.Extensions, payload: frame.Payload, received: c.reader.received.takeFrame()})
+	a := arrival{header: frame.Header, extensions: frame.Extensions, payload: frame.Payload, received: c.reader.received.takeFrame()}
+	if frame.ExtensionBytes > 0 {
+		var err error
+		if a.stored, err = c.storedIn(frame, &a.received); err != nil {
+			a.received.Close()
+			return err
+		}
+	}
+	return c.arrived(a)
 }
 
 func (c *connection) handleError(frame *wire.Frame) error {
@@ -251,7 +260,7 @@ func (c *connection) deliver() error {
 	unused := c.leaving && c.calls.waiting == 0
 	c.mu.Unlock()
 	for i := range batch {
-		batch[i].wake(c.reader.own)
+		batch[i].wake(c)
 	}
 	clear(batch)
 	c.reader.batch = batch[:0]
@@ -261,13 +270,18 @@ func (c *connection) deliver() error {
 	return err
 }
 
-// wake gives the call its answer and wakes it, unless the call was given up. own, which is
-// awake, is only told.
-func (a *arrival) wake(own *call) {
+// wake gives the call its answer and wakes it, unless the call was given up. The goroutine that has
+// the role is awake, and its own call is only told.
+func (a *arrival) wake(c *connection) {
 	r := a.call
 	if r == nil {
 		a.received.Close()
+		c.giveBack(a.stored)
 		return
+	}
+	if r.stored = a.stored; r.stored != nil {
+		a.received.Close() // of a store that could not be used
+		a.received = transport.Descriptors{}
 	}
 	if r.files.Put(a.received.Numbers); a.received.Truncated {
 		a.failure = descriptorsLost()
@@ -275,7 +289,7 @@ func (a *arrival) wake(own *call) {
 	r.reply = append(r.reply, a.payload...)
 	r.replyCodec, r.functionID = a.header.Codec, a.header.FunctionID
 	r.takeMetadata(a.extensions)
-	if r == own {
+	if r == c.reader.own {
 		r.failure, r.answered = a.failure, true
 		return
 	}

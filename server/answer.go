@@ -12,6 +12,7 @@ import (
 // These say what raises the limits that errors name.
 var (
 	raiseFrameBytes        = fmt.Sprintf("the server's option WithFrameBytesMax raises it to at most %d", wire.FrameBytesMaxCeiling)
+	raiseCallersValueBytes = fmt.Sprintf("the caller's option client.WithValueBytesMax raises it to at most %d", wire.ValueBytesMaxCeiling)
 	raiseCallersFrameBytes = fmt.Sprintf("the caller's option (frame_bytes_max, in Go client.WithFrameBytesMax) raises it to at most %d", wire.FrameBytesMaxCeiling)
 )
 
@@ -32,14 +33,19 @@ func (c *connection) answer(e *execution, admitted func()) {
 // sendAnswer sends the answer of a call, and returns the failure that it told.
 func (c *connection) sendAnswer(e *execution, admitted func()) *status.Error {
 	extensions, bytes := e.context.takeReply(), e.resultBytes()
+	stores := false
 	if e.err == nil && len(extensions)+bytes > c.agreed.frameBytesMax {
-		e.err = status.Errorf(status.ResourceExhausted, "the result of %s has %d bytes, the caller accepts %d (limit frame_bytes_max); %s",
-			e.function.name, len(extensions)+bytes, c.agreed.frameBytesMax, raiseCallersFrameBytes).With(status.OutcomeExecutedResultLost)
+		if stores = c.needsStore(e) && bytes <= c.agreed.valueBytesMax; !stores {
+			e.err = c.resultTooLarge(e, len(extensions)+bytes)
+		}
 	}
 	if e.err != nil {
 		failure := status.FromError(e.err)
 		c.fail(e.id, failure, extensions, admitted)
 		return failure
+	}
+	if stores {
+		return c.answerStored(e, extensions, bytes, admitted)
 	}
 	e.function.expect(bytes)
 	header := wire.Header{Type: wire.Reply, Codec: e.codec, CallID: e.id, FunctionID: e.function.id}
@@ -53,6 +59,15 @@ func (c *connection) sendAnswer(e *execution, admitted func()) *status.Error {
 		return lost
 	}
 	return nil
+}
+
+func (c *connection) resultTooLarge(e *execution, bytes int) *status.Error {
+	accepts, limit, raise := c.agreed.frameBytesMax, "frame_bytes_max", raiseCallersFrameBytes
+	if c.stores != nil && c.agreed.valueBytesMax > accepts {
+		accepts, limit, raise = c.agreed.valueBytesMax, "value_bytes_max", raiseCallersValueBytes
+	}
+	return status.Errorf(status.ResourceExhausted, "the result of %s has %d bytes, the caller accepts %d (limit %s); %s",
+		e.function.name, bytes, accepts, limit, raise).With(status.OutcomeExecutedResultLost)
 }
 
 // appendResult adds a REPLY to the output, and reports what output.append does.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
@@ -16,7 +17,7 @@ func (r *reader) runApart(f *function, expiryNs uint64, held bool) {
 	c := r.connection
 	e := &execution{
 		server: c.server, connection: c, id: r.frame.CallID, function: f, codec: r.frame.Codec,
-		context: r.newContext(f, expiryNs), marks: r.marks, held: held, gathers: true,
+		context: r.newContext(f, expiryNs), marks: r.marks, held: held, gathers: true, stored: r.stored,
 	}
 	if !r.givePayload(e) {
 		r.refuse(f, c.user.input.refusal(int64(len(r.frame.Payload))))
@@ -27,7 +28,7 @@ func (r *reader) runApart(f *function, expiryNs uint64, held bool) {
 		r.refuse(f, refusal)
 		return
 	}
-	e.files = r.takeDescriptors(f)
+	e.files, r.stored = r.takeDescriptors(f), nil
 	if c.server.config.observer != nil {
 		e.observeBegin(c.observed.Load())
 	}
@@ -38,7 +39,10 @@ func (e *execution) runApart() {
 	c := e.connection
 	defer c.calls.running.Done()
 	defer e.files.Close()
-	if e.held {
+	// The result may lie where the payload does.
+	defer e.stored.release()
+	e.err = e.fetchStored()
+	if e.err == nil && e.held {
 		if e.observed != nil {
 			e.observeQueue()
 		}
@@ -141,6 +145,10 @@ func (e *execution) runAndLeave() {
 		e.function.ran(time.Since(started), e.err != nil)
 		e.leave()
 	}()
+	if e.stored != nil {
+		// Memory that the caller writes may be missing when the machine has no more.
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	}
 	e.start(e.context)
 }
 

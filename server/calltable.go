@@ -64,6 +64,18 @@ func (t *callTable) remember(e *execution) *status.Error {
 	return nil
 }
 
+// beginBeside counts a goroutine that runs for the connection beside calls, until it says Done.
+// It reports false if the connection is closed.
+func (t *callTable) beginBeside() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.running.Add(1)
+	return true
+}
+
 // crowdedf returns the error for a call for which there will be room once other calls
 // have ended. Its detail tells callers' libraries that can wait to do so.
 func crowdedf(limit, format string, args ...any) *status.Error {

@@ -165,10 +165,20 @@ func (o *output) waitForShareLocked(bytes, late int64, limit time.Duration, gone
 	return counted || o.broken
 }
 
+// gone is goneLocked for a goroutine that does not hold the lock.
+func (o *output) gone() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.goneLocked()
+}
+
 // goneLocked returns a channel that is closed when the output breaks.
 func (o *output) goneLocked() <-chan struct{} {
 	if o.kept.gone == nil {
 		o.kept.gone = make(chan struct{})
+		if o.broken {
+			close(o.kept.gone)
+		}
 	}
 	return o.kept.gone
 }

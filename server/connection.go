@@ -49,6 +49,8 @@ type connection struct {
 	// These guard themselves.
 	output output
 	calls  callTable
+	// stores is nil unless the caller and this server have agreed on them.
+	stores *stores
 
 	// observed is what the observer is told of the connection.
 	observed observedConnection
@@ -63,6 +65,7 @@ type agreed struct {
 	sharedClock   bool
 	descriptors   bool
 	frameBytesMax int // size of the largest frame that the caller accepts
+	valueBytesMax int // size of the largest payload that it accepts in a store, 0 for none
 }
 
 // newConnection makes the serving end of a connection. It does not matter which side has
@@ -134,6 +137,7 @@ func (c *connection) end() {
 // drains, running functions may still answer.
 func (c *connection) endOfReading(err error) {
 	c.calls.finish()
+	c.stores.endOfReading()
 	var violation *wire.ProtocolError
 	switch {
 	case errors.As(err, &violation):

@@ -109,25 +109,35 @@ func (c *connection) answerWithDescriptors(e *execution, header *wire.Header, ex
 	header.Descriptors = uint8(len(e.files.Going()))
 	frame := (&wire.Frame{Header: *header, Extensions: extensions, Payload: e.result}).Append(nil)
 	e.result = nil // the copy may wait for long, and only it is counted
-	pause := refusedPauseMin
-	for until := time.Now().Add(c.server.config.writeTimeout); ; pause = min(2*pause, refusedPauseMax) {
-		refused := c.output.sendDescriptors(frame, e.files.Going(), admitted, nil)
+	refused := c.sendPatiently(e, frame, e.files.Going(), time.Now().Add(c.server.config.writeTimeout), admitted)
+	if refused == nil {
+		return nil
+	}
+	lost := c.user.output.lost(e.function.name, int64(len(frame)))
+	if !errors.Is(refused, errNoOutputRoom) {
+		lost = status.Errorf(status.ResourceExhausted, "the files that %s returned cannot be sent: %w", e.function.name, refused).
+			With(status.OutcomeExecutedResultLost)
+	}
+	c.fail(e.id, lost, nil, admitted)
+	return lost
+}
+
+// sendPatiently sends a frame with descriptors. While the kernel does not take these, it tries
+// again. It returns what is still in the way after that time, or that there is no room.
+func (c *connection) sendPatiently(e *execution, frame []byte, descriptors []int, until time.Time, admitted func()) error {
+	for pause := refusedPauseMin; ; pause = min(2*pause, refusedPauseMax) {
+		refused := c.output.sendDescriptors(frame, descriptors, admitted, nil)
 		if refused == nil || c.gate.Load() {
 			return nil
 		}
 		if errors.Is(refused, errNoOutputRoom) {
-			lost := c.user.output.lost(e.function.name, int64(len(frame)))
-			c.fail(e.id, lost, nil, admitted)
-			return lost
+			return refused
 		}
 		if admitted != nil {
 			c.calls.remind(e)
 		}
 		if time.Now().After(until) {
-			lost := status.Errorf(status.ResourceExhausted, "the files that %s returned cannot be sent: %w", e.function.name, refused).
-				With(status.OutcomeExecutedResultLost)
-			c.fail(e.id, lost, nil, admitted)
-			return lost
+			return refused
 		}
 		time.Sleep(pause)
 	}

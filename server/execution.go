@@ -34,6 +34,7 @@ type execution struct {
 	context    *callContext // nil if nobody can ask for it
 	marks      *sharedmemory.Marks
 	files      *descriptors.Table // nil if the function passes no files
+	stored     *storedPayload     // where the payload lies, nil unless that is a store
 	held       bool               // must wait until there is room for the reply
 	observed   *observe.Call      // what the observer is told, nil without an observer
 

@@ -20,6 +20,8 @@ var frameHandlers = [...]frameHandler{
 	wire.Pong:    (*reader).onPong,
 	wire.Resolve: (*reader).onResolve,
 	wire.Wake:    (*reader).onWake,
+	wire.Store:   (*reader).onStore,
+	wire.Release: (*reader).onRelease,
 }
 
 // onWake does nothing: the reader looks at its ring after every frame.
@@ -80,6 +82,12 @@ func (r *reader) onRequest() (bool, error) {
 	if !r.take() {
 		return true, nil
 	}
+	if r.frame.ExtensionBytes > 0 {
+		if refusal := r.claimStored(); refusal != nil {
+			r.refuse(nil, refusal)
+			return true, nil
+		}
+	}
 	f, err := r.function()
 	if err != nil {
 		r.refuse(f, status.FromError(err))
@@ -101,7 +109,7 @@ func (r *reader) onRequest() (bool, error) {
 		return true, nil
 	}
 	held := c.mustHoldBack(f) && !c.output.promiseNow(c.toPromise(f))
-	if !held && f.inline() {
+	if !held && f.inline() && r.stored == nil {
 		return r.runInline(f, expiryNs), nil
 	}
 	r.runApart(f, expiryNs, held)
@@ -112,6 +120,8 @@ func (r *reader) onRequest() (bool, error) {
 // no such function.
 func (r *reader) refuse(f *function, failure *status.Error) {
 	c := r.connection
+	r.stored.release()
+	r.stored = nil
 	c.sendFailure(r.frame.CallID, failure)
 	if c.server.config.observer != nil {
 		c.observeRefusedCall(f, int(r.frame.Length-r.frame.ExtensionBytes), failure)
@@ -143,7 +153,11 @@ func (r *reader) checkMandatory() error {
 	if r.frame.ExtensionBytes == 0 {
 		return nil
 	}
-	if t, found := wire.UnknownMandatory(r.frame.Extensions, wire.ExtensionFunctionName); found {
+	known := []wire.ExtensionType{wire.ExtensionFunctionName, wire.ExtensionStored}
+	if r.connection.stores == nil {
+		known = known[:1]
+	}
+	if t, found := wire.UnknownMandatory(r.frame.Extensions, known...); found {
 		return refusedf(status.Unimplemented, "the request has extension 0x%04x, which this server does not understand", uint16(t))
 	}
 	return nil

@@ -17,7 +17,7 @@ const turnAwayWait = 100 * time.Millisecond
 
 // implemented are the features that this server accepts.
 const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions |
-	wire.FeaturePackedLists
+	wire.FeaturePackedLists | wire.FeatureStores
 
 // firstByte waits for the first byte of the connection.
 func (r *reader) firstByte() (byte, error) {
@@ -118,6 +118,9 @@ func (c *connection) accept(hello *wire.Hello) wire.Feature {
 	if !c.memoryAllowed() {
 		accepted &^= wire.FeatureSharedMemory
 	}
+	if !c.memoryAllowed() || c.server.config.valueBytesMax <= c.server.config.frameBytesMax {
+		accepted &^= wire.FeatureStores
+	}
 	if accepted&wire.FeatureDescriptors != 0 && !c.descriptorsAllowed() {
 		accepted &^= wire.FeatureDescriptors
 	}
@@ -139,7 +142,7 @@ func featureNames(set wire.Feature) string {
 		wire.FeatureSharedClock: "shared clock", wire.FeatureStreams: "streams",
 		wire.FeatureDescriptors: "file descriptors", wire.FeatureSharedMemory: "shared memory",
 		wire.FeatureDescriptions: "descriptions", wire.FeatureReversed: "reversed roles",
-		wire.FeaturePackedLists: "packed lists",
+		wire.FeaturePackedLists: "packed lists", wire.FeatureStores: "stores",
 	}
 	text := ""
 	for bit := wire.Feature(1); bit != 0; bit <<= 1 {
@@ -167,9 +170,15 @@ func (r *reader) agree(hello *wire.Hello, accepted wire.Feature) {
 	if accepted&wire.FeatureDescriptors != 0 {
 		r.agreeDescriptors()
 	}
+	if accepted&wire.FeatureStores != 0 {
+		c.agreeStores(int(hello.ValueBytesMax))
+	}
 	r.parser = wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax), Features: accepted}
 	welcome := c.welcome()
 	welcome.Version, welcome.Accepted, welcome.ClockNs = wire.Version, accepted, c.server.clock.Ns()
+	if c.stores != nil {
+		welcome.ValueBytesMax = uint64(c.server.config.valueBytesMax)
+	}
 	welcome.CallsInFlightMax = uint32(c.server.config.callsInFlightMax)
 	welcome.SchemaHash = c.service.table.document.WelcomeHash()
 	c.output.raw(welcome.Append(nil))

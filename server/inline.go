@@ -49,6 +49,9 @@ func (r *reader) finishInline() bool {
 	c, e := r.connection, &r.inline
 	stillReader := c.role.end(e.mark)
 	doneNs := c.account(e, e.startedNs, e.untimed && stillReader)
+	if stillReader && c.stores != nil && c.needsStore(e) {
+		stillReader = !r.passOn()
+	}
 	if stillReader {
 		r.doneNs = doneNs
 		c.answer(e, nil)
@@ -60,6 +63,22 @@ func (r *reader) finishInline() bool {
 	c.answer(e, func() { c.calls.forget(e) })
 	c.output.flush()
 	return false
+}
+
+// passOn lets another goroutine read on while this one sends the answer of its call, for which it
+// may have to wait for the caller. It reports false if nobody is to read any more.
+func (r *reader) passOn() bool {
+	c := r.connection
+	c.calls.mu.Lock()
+	defer c.calls.mu.Unlock()
+	if c.calls.closed {
+		return false
+	}
+	c.calls.adoptLocked(&r.inline)
+	c.reader = r.successor()
+	c.calls.running.Add(1)
+	go c.reader.start(c.reader)
+	return true
 }
 
 // account counts a call that has run, and returns when it was over.

@@ -95,7 +95,7 @@ func (r *reader) useMemory(regions *sharedmemory.Regions, reserved int64) {
 		regions: regions, end: end, reserved: reserved,
 		waiter: sharedmemory.NewWaiter(end, c.server.clock, c.service.spin, c.server.spinLimit(), &c.server.counters.sleeps),
 		parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: uint32(c.server.config.frameBytesMax),
-			Features: r.parser.Features &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors)},
+			Features: r.parser.Features &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureStores)},
 		record: make([]byte, recordBytesKept), grow: growRecord(c.server.buffers, &c.user.input), pool: c.server.buffers, share: &c.user.input,
 		stop: func() bool { return c.calls.draining.Load() || c.gate.Load() },
 	}

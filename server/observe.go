@@ -104,7 +104,7 @@ func (e *execution) observeBegin(over *observe.Connection) {
 		e.observed = new(observe.Call)
 	}
 	*e.observed = observe.Call{Side: intercept.Server, Kind: intercept.Function, Function: e.function.name, Connection: over, Attempt: 1,
-		RequestBytes: len(e.payload), Began: time.Now()}
+		RequestBytes: len(e.payload) + e.stored.size(), Began: time.Now()}
 	if tell := e.server.config.observer.CallBegan; tell != nil {
 		tell(e.observedContext(), e.observed)
 	}

@@ -43,6 +43,7 @@ type config struct {
 	writeTimeout            time.Duration
 	drainTimeout            time.Duration
 	frameBytesMax           int
+	valueBytesMax           int // 0: no stores
 	pendingOutputBytesMax   int
 	callsInFlightMax        int
 	callsInFlightPerUserMax int
@@ -238,6 +239,26 @@ func WithDrainTimeout(timeout time.Duration) Option {
 func WithFrameBytesMax(bytes int) Option {
 	return func(c *config) {
 		set(c, "WithFrameBytesMax", &c.frameBytesMax, bytes, wire.FrameBytesFloor, wire.FrameBytesMaxCeiling)
+	}
+}
+
+// WithValueBytesMax lets requests be larger than WithFrameBytesMax says, up to so many bytes, and
+// at most 1 GiB, if they come over a local socket from a caller that knows how: their payloads then
+// lie in memory files that the server makes for it. Replies may be as large as their callers say
+// (client.WithValueBytesMax). By default nothing travels in this way.
+//
+// Each such file is counted as a whole, against WithInputBytes if it is for a request, and
+// against WithOutputBytes if it is for a reply. Both must be at least as large as the file
+// for the largest request. The server keeps a file for the next call for a second if all that is
+// counted for the user is at most a quarter of what may be; making a file anew for each call
+// takes several times as long as copying.
+//
+// A function that a caller of the server's own user calls is given its []byte where the caller
+// has written it. Like every []byte of a request it is valid only until the function returns;
+// a function that looks at it later ends the process.
+func WithValueBytesMax(bytes int) Option {
+	return func(c *config) {
+		set(c, "WithValueBytesMax", &c.valueBytesMax, bytes, wire.FrameBytesFloor, wire.ValueBytesMaxCeiling)
 	}
 }
 

@@ -18,6 +18,8 @@ type reader struct {
 	// goOn reads on in place of a goroutine that a function has ended. It is a field
 	// because frameHandlers, which leads here, cannot also depend on it.
 	goOn func(*reader)
+	// start makes its goroutine the reader, as read does, and is a field for the same reason.
+	start func(*reader)
 	position
 }
 
@@ -40,11 +42,13 @@ type position struct {
 	marks     *sharedmemory.Marks
 	mustLook  bool // replies were put into the ring since wakeSleeper looked
 
+	stored *storedPayload // where the payload of the request in frame lies, nil if it is in the frame
+
 	simple simpleCalls
 }
 
 func newReader(c *connection) *reader {
-	r := &reader{connection: c, goOn: replaceReader}
+	r := &reader{connection: c, goOn: replaceReader, start: (*reader).read}
 	r.input.init(c.server.buffers, c.server.readBuffers, &c.user.input)
 	r.inline = execution{server: c.server, connection: c, reader: r, gathers: true}
 	return r
@@ -53,7 +57,7 @@ func newReader(c *connection) *reader {
 // successor returns a reader that goes on where this one is. The bytes that the call in
 // inline may use stay with this one, and count for that call until it ends.
 func (r *reader) successor() *reader {
-	made := &reader{connection: r.connection, goOn: r.goOn, position: r.position}
+	made := &reader{connection: r.connection, goOn: r.goOn, start: r.start, position: r.position}
 	made.inline = execution{server: r.connection.server, connection: r.connection, reader: made, gathers: true}
 	made.contexts = contextSupply{}
 	r.inline.counted = r.input.counted
@@ -70,6 +74,7 @@ func (r *reader) release() {
 	r.input.release(r.connection.server.readBuffers)
 	r.inline.dropScratch()
 	r.returnMemory()
+	r.connection.returnStores()
 	r.received.arrivals.Close()
 	r.simple.end()
 }

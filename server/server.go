@@ -72,6 +72,7 @@ func New(options ...Option) (*Server, error) {
 		option(&s.config)
 	}
 	s.config.checkOutputBytes()
+	s.config.checkValueBytes()
 	if len(s.config.failures) > 0 {
 		return nil, errors.Join(s.config.failures...)
 	}

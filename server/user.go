@@ -73,6 +73,7 @@ func (a account) isOperator() bool {
 type user struct {
 	account     account
 	connections int
+	abandoned   int // stores that are counted although their connections have ended
 	memoryBytes int64
 	calls       atomic.Int64
 	input       share
@@ -148,8 +149,23 @@ func (t *userTable) leave(u *user) {
 	}
 	t.all--
 	u.connections--
-	if u.connections == 0 {
+	t.forgetLocked(u)
+}
+
+// forgetLocked forgets a user of whom nothing is left.
+func (t *userTable) forgetLocked(u *user) {
+	if u.connections == 0 && u.abandoned == 0 {
 		delete(t.users, u.account)
+	}
+}
+
+// abandon keeps a user until a store is gone that was left to a caller whose connection has ended.
+func (t *userTable) abandon(u *user, stores int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u.abandoned += stores
+	if u.abandoned == 0 {
+		t.forgetLocked(u)
 	}
 }
 

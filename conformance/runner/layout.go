@@ -98,6 +98,8 @@ var frameTypes = []struct {
 	11: {"DRAIN", nil},
 	12: {"WAKE", nil},
 	13: {"MEMORY", []string{"fds"}},
+	14: {"STORE", []string{"deadline_ms"}},
+	15: {"RELEASE", nil},
 }
 
 var codecNames = []string{"raw", "msgpack", "json", "protobuf", "packed"}

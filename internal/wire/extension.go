@@ -14,10 +14,13 @@ const MustUnderstand ExtensionType = 0x8000
 const (
 	ExtensionSoftware       ExtensionType = 1
 	ExtensionRefusal        ExtensionType = 2
+	ExtensionValueBytesMax  ExtensionType = 3
 	ExtensionTraceParent    ExtensionType = 16
 	ExtensionIdempotencyKey ExtensionType = 17
 	ExtensionMetadata       ExtensionType = 18
 	ExtensionFunctionName   ExtensionType = 0x8001
+	// ExtensionStored says where the payload of a request or reply lies.
+	ExtensionStored ExtensionType = 0x8002
 )
 
 // AppendExtension appends one extension. Preconditions: content is shorter

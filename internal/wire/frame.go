@@ -26,13 +26,15 @@ const (
 	Drain      FrameType = 11
 	Wake       FrameType = 12
 	Memory     FrameType = 13
+	Store      FrameType = 14
+	Release    FrameType = 15
 )
 
 var frameTypeNames = [...]string{
 	Request: "REQUEST", Reply: "REPLY", Error: "ERROR", Cancel: "CANCEL",
 	StreamData: "STREAM DATA", StreamEnd: "STREAM END", Credit: "CREDIT",
 	Ping: "PING", Pong: "PONG", Resolve: "RESOLVE", Drain: "DRAIN",
-	Wake: "WAKE", Memory: "MEMORY",
+	Wake: "WAKE", Memory: "MEMORY", Store: "STORE", Release: "RELEASE",
 }
 
 // String returns the type's name as the specification writes it.

@@ -41,6 +41,8 @@ const (
 	FeatureReversed Feature = 1 << 5
 	// FeaturePackedLists lets a caller send requests with CodecPacked.
 	FeaturePackedLists Feature = 1 << 6
+	// FeatureStores lets payloads that no frame holds lie in memory files of the server's.
+	FeatureStores Feature = 1 << 7
 )
 
 // A Hello is what a caller says first.
@@ -51,6 +53,9 @@ type Hello struct {
 	FrameBytesMax          uint32
 	ClockNs                uint64
 	StreamCreditBytes      uint32
+	// ValueBytesMax is the largest payload that it accepts in a store. It travels only with
+	// FeatureStores, and is 0 if nothing was said.
+	ValueBytesMax uint64
 	// Software names the caller's library, as "libnearcall/0.1.0".
 	Software string
 	// Extensions is set by ParseHello and aliases its input.
@@ -70,6 +75,7 @@ type Welcome struct {
 	StreamCreditBytes uint32
 	CallsInFlightMax  uint32
 	SchemaHash        uint64
+	ValueBytesMax     uint64 // as in the hello
 	Software          string
 	Refusal           string
 }
@@ -90,6 +96,9 @@ func (h *Hello) Append(b []byte) []byte {
 	b = append(b, make([]byte, 12)...)
 	if h.Software != "" {
 		b = AppendExtension(b, ExtensionSoftware, h.Software)
+	}
+	if h.ValueBytesMax > 0 {
+		b = appendValueBytesMax(b, h.ValueBytesMax)
 	}
 	return setTotal(b, start)
 }
@@ -115,7 +124,22 @@ func (w *Welcome) Append(b []byte) []byte {
 	if w.Refusal != "" {
 		b = AppendExtension(b, ExtensionRefusal, w.Refusal)
 	}
+	if w.ValueBytesMax > 0 {
+		b = appendValueBytesMax(b, w.ValueBytesMax)
+	}
 	return setTotal(b, start)
+}
+
+func appendValueBytesMax(b []byte, bytes uint64) []byte {
+	return AppendExtension(b, ExtensionValueBytesMax, string(binary.LittleEndian.AppendUint64(nil, bytes)))
+}
+
+// valueBytesMax returns what the extension says, and 0 if it is not there or has another size.
+func valueBytesMax(extensions []byte) uint64 {
+	if content, _ := FindExtension(extensions, ExtensionValueBytesMax); len(content) == 8 {
+		return min(binary.LittleEndian.Uint64(content), ValueBytesMaxCeiling)
+	}
+	return 0
 }
 
 func setTotal(b []byte, start int) []byte {
@@ -163,7 +187,7 @@ func ParseHello(b []byte, h *Hello) (int, error) {
 		Extensions:        b[HandshakeBytes:total:total],
 	}
 	software, _ := FindExtension(h.Extensions, ExtensionSoftware)
-	h.Software = string(software)
+	h.Software, h.ValueBytesMax = string(software), valueBytesMax(h.Extensions)
 	if h.FrameBytesMax < FrameBytesFloor {
 		return 0, protocolErrorf("the hello's largest frame is %d (at least %d)", h.FrameBytesMax, FrameBytesFloor)
 	}
@@ -192,7 +216,7 @@ func ParseWelcome(b []byte, w *Welcome) (int, error) {
 	extensions := b[HandshakeBytes:total]
 	software, _ := FindExtension(extensions, ExtensionSoftware)
 	refusal, _ := FindExtension(extensions, ExtensionRefusal)
-	w.Software, w.Refusal = string(software), string(refusal)
+	w.Software, w.Refusal, w.ValueBytesMax = string(software), string(refusal), valueBytesMax(extensions)
 	return total, checkWelcome(w, extensions)
 }
 

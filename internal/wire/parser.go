@@ -83,6 +83,9 @@ var rules = [...]rule{
 	Wake:  {senders: CallerSide | ServerSide, feature: FeatureSharedMemory},
 	Memory: {senders: ServerSide, uses: usesPayload, feature: FeatureSharedMemory, descriptors: MemoryDescriptors,
 		payloadMin: memoryOfferBytes, payloadMax: memoryOfferBytes},
+	Store: {senders: CallerSide, uses: usesCallID | drawsCallID | usesDeadline | usesPayload, feature: FeatureStores,
+		payloadMin: StoreAskBytes, payloadMax: StoreAskBytes},
+	Release: {senders: CallerSide, uses: usesPayload, feature: FeatureStores, payloadMin: releaseBytes, payloadMax: releaseBytes},
 }
 
 // A Parser cuts the bytes that one side sends into frames and refuses what the
@@ -220,6 +223,11 @@ func (p *Parser) checkCallID(h *Header, rule *rule) error {
 	return nil
 }
 
+// bringsStore reports whether the descriptor of a reply can be that of a store.
+func (p *Parser) bringsStore(h *Header) bool {
+	return h.Type == Reply && p.Features&FeatureStores != 0 && h.Descriptors == StoreDescriptors && h.ExtensionBytes > 0
+}
+
 func (p *Parser) checkUnused(h *Header, rule *rule) error {
 	unused := ^rule.uses
 	switch {
@@ -227,7 +235,7 @@ func (p *Parser) checkUnused(h *Header, rule *rule) error {
 		return protocolErrorf("%s with flags 0x%02x", h.Type, uint8(h.Flags))
 	case h.Codec != 0 && unused&usesCodec != 0:
 		return protocolErrorf("%s with codec %d (must be 0)", h.Type, h.Codec)
-	case h.Descriptors != rule.descriptors && (unused&usesDescriptors != 0 || p.Features&FeatureDescriptors == 0):
+	case h.Descriptors != rule.descriptors && (unused&usesDescriptors != 0 || p.Features&FeatureDescriptors == 0) && !p.bringsStore(h):
 		return protocolErrorf("%s with %d descriptors (%d were agreed to)", h.Type, h.Descriptors, rule.descriptors)
 	case h.Descriptors > FileDescriptorsPerFrameMax:
 		return protocolErrorf("%s with %d descriptors (at most %d, limit file_descriptors_per_frame_max, which is fixed)", h.Type, h.Descriptors, FileDescriptorsPerFrameMax)
