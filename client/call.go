@@ -40,6 +40,9 @@ func (c *Client) call(ctx context.Context, name string, fixed *usage, result any
 	}
 	r.gather()
 	request, by, failure := appendArguments(&r.beside, r.request[:0], args)
+	if failure != nil && c.core.takesMore(ctx, r, failure) {
+		request, by, failure = appendArguments(&r.beside, r.request[:0], args)
+	}
 	if failure != nil {
 		return failure
 	}

@@ -164,6 +164,7 @@ func (c *call) reset() {
 	c.dynamic.encodedBy = nil
 	c.files.Close()
 	c.beside.Drop()
+	c.beside.BytesMax = 0
 	clear(c.parts)
 	c.parts = c.parts[:0]
 	c.leads, c.idle, c.unsent = false, false, false

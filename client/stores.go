@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/msgpack"
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -195,6 +196,23 @@ func (c *connection) giveBack(p *storedPayload) {
 	if writer {
 		c.flush()
 	}
+}
+
+// takesMore reports whether arguments that no frame holds may be encoded after all, because the
+// server takes so much in stores.
+func (c *core) takesMore(ctx context.Context, r *call, failure *status.Error) bool {
+	if !errors.Is(failure, msgpack.ErrTooLarge) || r.options.failure != nil {
+		return false
+	}
+	r.startNs = c.clock.Ns()
+	r.deadlineNs = c.deadline(ctx, r)
+	current, unreached := c.connect(ctx, r)
+	if unreached != nil || current.stores.valueBytesMax <= wire.FrameBytesMaxCeiling {
+		return false
+	}
+	r.beside.Drop()
+	r.beside.BytesMax = int(current.stores.valueBytesMax)
+	return true
 }
 
 // takesStored reports whether a request with a payload of so many bytes may travel in a store.

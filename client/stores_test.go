@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,9 +28,10 @@ const (
 
 // A document is a value of which a part is large.
 type document struct {
-	Name string    `nearcall:"name"`
-	Data []byte    `nearcall:"data"`
-	Mean []float64 `nearcall:"mean"`
+	Name  string    `nearcall:"name"`
+	Data  []byte    `nearcall:"data"`
+	Mean  []float64 `nearcall:"mean"`
+	Lines []string  `nearcall:"lines"`
 }
 
 // serveLarge serves functions that take and return large values.
@@ -46,6 +48,7 @@ func serveLarge(t *testing.T, options ...server.Option) (*server.Server, string)
 	must(t, s.Register("echo", func(data []byte) []byte { return data }))
 	must(t, s.Register("document", func(d document) document { return d }))
 	must(t, s.Register("borrow", func(d document) document { return d }, server.Borrow()))
+	must(t, s.Register("any", func(value any) any { return value }))
 	must(t, s.Register("make", func(bytes int64) []byte { return pattern(int(bytes), 3) }))
 	must(t, s.Register("sum", func(data []byte) int64 { return sumOf(data) }))
 	must(t, s.Register("sleep", func(ctx context.Context, data []byte) int64 {
@@ -132,8 +135,8 @@ func TestLargeValues(t *testing.T) {
 					if !bytes.HasPrefix(got, []byte("before")) || !bytes.Equal(got[6:], data) {
 						t.Fatalf("round %d: %d bytes came back as %d", round, len(data), len(got))
 					}
-					expectDocuments(t, c, byte(round))
 				}
+				expectDocuments(t, c, 1)
 				if mine := c.Statistics(); mine.SentBytesTotal < 3*largeValue || mine.ReceivedBytesTotal < 3*largeValue {
 					t.Errorf("%d bytes were sent and %d received", mine.SentBytesTotal, mine.ReceivedBytesTotal)
 				}
@@ -150,15 +153,30 @@ func TestLargeValues(t *testing.T) {
 func expectDocuments(t *testing.T, c *client.Client, seed byte) {
 	t.Helper()
 	sent := document{Name: "large", Data: pattern(largeValue/2, seed), Mean: make([]float64, largeValue/16)}
+	// More than a frame holds, element by element.
+	for range 20 {
+		sent.Lines = append(sent.Lines, strings.Repeat("x", 1<<20))
+	}
 	for i := range sent.Mean {
 		sent.Mean[i] = float64(i) / 3
 	}
 	for _, name := range []string{"document", "borrow"} {
 		got, err := client.Call[document](context.Background(), c, name, sent)
 		must(t, err)
-		if got.Name != sent.Name || !bytes.Equal(got.Data, sent.Data) || len(got.Mean) != len(sent.Mean) || got.Mean[1000] != sent.Mean[1000] {
-			t.Fatalf("%s returned %q, %d bytes and %d numbers", name, got.Name, len(got.Data), len(got.Mean))
+		if got.Name != sent.Name || !bytes.Equal(got.Data, sent.Data) || len(got.Mean) != len(sent.Mean) || got.Mean[1000] != sent.Mean[1000] ||
+			!slices.Equal(got.Lines, sent.Lines) {
+			t.Fatalf("%s returned %q, %d bytes, %d numbers and %d lines", name, got.Name, len(got.Data), len(got.Mean), len(got.Lines))
 		}
+	}
+	got, err := client.Func1[document, document](c, "borrow")(context.Background(), sent)
+	must(t, err)
+	if !slices.Equal(got.Lines, sent.Lines) {
+		t.Fatalf("%d lines came back", len(got.Lines))
+	}
+	listed, err := client.Call[any](context.Background(), c, "any", []any{sent.Lines[0], sent.Data, map[string]any{"mean": sent.Data}, "end"})
+	must(t, err)
+	if list := listed.([]any); len(list) != 4 || !bytes.Equal(list[1].([]byte), sent.Data) || list[3] != "end" {
+		t.Fatalf("%d elements came back", len(list))
 	}
 	sum, err := client.Call[int64](context.Background(), c, "sum", sent.Data)
 	must(t, err)

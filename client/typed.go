@@ -202,6 +202,19 @@ func (m *method[Arguments, R]) call(ctx context.Context, arguments Arguments) (R
 	return result, asError(failure)
 }
 
+// encode appends the arguments.
+func (m *method[Arguments, R]) encode(r *call, v *values[Arguments, R]) *status.Error {
+	r.request = msgpack.AppendListHeader(r.request[:0], len(m.params))
+	for i, param := range m.params {
+		request, err := param.append(&r.beside, r.request, &v.arguments)
+		if err != nil {
+			return badArgument(i, err)
+		}
+		r.request = request
+	}
+	return nil
+}
+
 // callForeign calls through a Caller that is no Client.
 func (m *method[Arguments, R]) callForeign(ctx context.Context, arguments Arguments) (R, error) {
 	args := make([]any, len(m.params))
@@ -219,13 +232,12 @@ func (m *method[Arguments, R]) exchange(ctx context.Context, v *values[Arguments
 	defer m.client.core.give(r)
 	r.usage = &m.usage
 	r.gather()
-	r.request = msgpack.AppendListHeader(r.request[:0], len(m.params))
-	for i, param := range m.params {
-		request, err := param.append(&r.beside, r.request, &v.arguments)
-		if err != nil {
-			return badArgument(i, err)
-		}
-		r.request = request
+	failure := m.encode(r, v)
+	if failure != nil && m.client.core.takesMore(ctx, r, failure) {
+		failure = m.encode(r, v)
+	}
+	if failure != nil {
+		return failure
 	}
 	if failure := m.client.core.exchange(ctx, r, wire.Request, m.codec, m.name, r.request); failure != nil {
 		return failure

@@ -137,6 +137,9 @@ func (e *execution) call(ctx context.Context) (err error) {
 // takeBeside returns what goes beside arguments and result.
 func (e *execution) takeBeside() *codec.Beside {
 	b := &e.beside
+	if c := e.connection; c != nil && c.stores != nil {
+		b.BytesMax = c.agreed.valueBytesMax
+	}
 	b.Files, b.Gathers, b.KeptBytesMin = e.files, e.gathers && e.files == nil && len(e.function.interceptors) == 0, 0
 	if e.function.slots != nil {
 		// The next call, which may use the memory of the result, begins before that is sent.

@@ -19,7 +19,7 @@ func (n anyMapNode) append(dst []byte, m memory.Memory, in place) ([]byte, error
 	all, other := *memory.As[map[string]any](m), n.plans.appender(in.beside)
 	dst = msgp.AppendMapHeader(dst, uint32(len(all)))
 	for key, value := range all {
-		err := msgpack.CheckSize(dst)
+		err := msgpack.CheckSize(dst, in.beside.bytesMax())
 		if err != nil {
 			return dst, err
 		}

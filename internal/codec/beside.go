@@ -33,6 +33,9 @@ type Beside struct {
 	// Meter counts the memory that decoded values take, if it is not nil.
 	Meter *msgpack.Meter
 
+	// BytesMax bounds what is encoded, if that may be more than a frame holds.
+	BytesMax int
+
 	// Reuses lets packed lists, and []byte in fields of structs, be decoded into the memory
 	// that they have, if it is large enough.
 	Reuses bool
@@ -141,6 +144,13 @@ func (b *Beside) meter() *msgpack.Meter {
 		return nil
 	}
 	return b.Meter
+}
+
+func (b *Beside) bytesMax() int {
+	if b == nil {
+		return 0
+	}
+	return b.BytesMax
 }
 
 func (b *Beside) reuses() bool { return b != nil && b.Reuses }

@@ -178,17 +178,17 @@ func AppendValueWith(beside *Beside, dst []byte, value any) ([]byte, error) {
 
 // appendOther makes the elements of a list or map share their plans. It costs nothing
 // for a basic value.
-func appendOther(beside *Beside, value any) msgpack.AppendOther {
+func appendOther(beside *Beside, value any) msgpack.Other {
 	switch value.(type) {
 	case []any, map[string]any, map[int64]any:
 		return new(dynamicPlans).appender(beside)
 	}
 	// This is the value itself, and the description tells its type.
-	return func(dst []byte, value any, depth int) ([]byte, error) {
+	return msgpack.Other{BytesMax: beside.bytesMax(), Append: func(dst []byte, value any, depth int) ([]byte, error) {
 		plan, err := NewPlan(reflect.TypeOf(value))
 		if err != nil {
 			return dst, err
 		}
 		return plan.root.append(dst, memoryOf(reflect.ValueOf(value)), place{depth: depth, beside: beside})
-	}
+	}}
 }

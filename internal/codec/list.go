@@ -71,7 +71,7 @@ func (n *listNode) append(dst []byte, m memory.Memory, in place) ([]byte, error)
 	}
 	in = in.inside()
 	for i := range count {
-		err := msgpack.CheckSize(dst)
+		err := msgpack.CheckSize(dst, in.beside.bytesMax())
 		if err != nil {
 			return dst, err
 		}

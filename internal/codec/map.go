@@ -56,7 +56,7 @@ func (n *mapNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) 
 	for p.all.Reset(v); p.all.Next(); {
 		p.key.SetIterKey(&p.all)
 		p.element.SetIterValue(&p.all)
-		err := msgpack.CheckSize(dst)
+		err := msgpack.CheckSize(dst, in.beside.bytesMax())
 		if err != nil {
 			return dst, err
 		}

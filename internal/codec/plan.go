@@ -94,10 +94,10 @@ func (anyNode) grow(m memory.Memory, kept, room int) { growList[any](m, kept, ro
 type dynamicPlans struct{ byType sync.Map }
 
 // appender returns an append function for package msgpack.
-func (p *dynamicPlans) appender(beside *Beside) msgpack.AppendOther {
-	return func(dst []byte, value any, depth int) ([]byte, error) {
+func (p *dynamicPlans) appender(beside *Beside) msgpack.Other {
+	return msgpack.Other{BytesMax: beside.bytesMax(), Append: func(dst []byte, value any, depth int) ([]byte, error) {
 		return p.append(dst, value, place{depth: depth, beside: beside})
-	}
+	}}
 }
 
 func (p *dynamicPlans) append(dst []byte, value any, in place) ([]byte, error) {

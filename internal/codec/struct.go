@@ -66,7 +66,7 @@ func (n *structNode) append(dst []byte, m memory.Memory, in place) ([]byte, erro
 	if err := msgpack.CheckDepth(in.depth); err != nil {
 		return dst, err
 	}
-	if err := msgpack.CheckSize(dst); err != nil {
+	if err := msgpack.CheckSize(dst, in.beside.bytesMax()); err != nil {
 		return dst, err
 	}
 	if len(n.fields) == 0 {

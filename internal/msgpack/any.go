@@ -132,8 +132,8 @@ func readPairs[K comparable](by *Meter, src []byte, count, depth int, readKey fu
 func Repeated(key any) error { return fmt.Errorf("key %.80q is there twice", fmt.Sprint(key)) }
 
 // AppendAny appends a value of one of the types that ReadAny returns, or of any
-// other basic type; other appends what is none of these, and may be nil.
-func AppendAny(dst []byte, value any, depth int, other AppendOther) ([]byte, error) {
+// other basic type; other appends what is none of these.
+func AppendAny(dst []byte, value any, depth int, other Other) ([]byte, error) {
 	switch v := value.(type) {
 	case nil:
 		return msgp.AppendNil(dst), nil
@@ -155,10 +155,10 @@ func AppendAny(dst []byte, value any, depth int, other AppendOther) ([]byte, err
 	if dst, done := appendNumber(dst, value); done {
 		return dst, nil
 	}
-	if other == nil {
+	if other.Append == nil {
 		return dst, fmt.Errorf("type %T cannot stand in a value of type any", value)
 	}
-	return other(dst, value, depth)
+	return other.Append(dst, value, depth)
 }
 
 func appendNumber(dst []byte, value any) (_ []byte, done bool) {
@@ -204,16 +204,21 @@ func AppendText(dst []byte, text string) ([]byte, error) {
 // AppendTime appends the timestamp extension in its shortest form.
 func AppendTime(dst []byte, t time.Time) []byte { return msgp.AppendTimeExt(dst, t) }
 
-// AppendOther appends a value of a type that AppendAny does not know.
-type AppendOther = func(dst []byte, value any, depth int) ([]byte, error)
+// An Other says what AppendAny needs to know of a call. The zero value knows no other types.
+type Other struct {
+	// Append appends a value of a type that AppendAny does not know.
+	Append func(dst []byte, value any, depth int) ([]byte, error)
+	// BytesMax is how much may be appended in all; see CheckSize.
+	BytesMax int
+}
 
-func appendList(dst []byte, list []any, depth int, other AppendOther) ([]byte, error) {
+func appendList(dst []byte, list []any, depth int, other Other) ([]byte, error) {
 	if err := CheckDepth(depth); err != nil {
 		return dst, err
 	}
 	dst = msgp.AppendArrayHeader(dst, uint32(len(list)))
 	for _, element := range list {
-		err := CheckSize(dst)
+		err := CheckSize(dst, other.BytesMax)
 		if err != nil {
 			return dst, err
 		}
@@ -224,13 +229,13 @@ func appendList(dst []byte, list []any, depth int, other AppendOther) ([]byte, e
 	return dst, nil
 }
 
-func appendPairs[K comparable](dst []byte, pairs map[K]any, depth int, other AppendOther, appendKey func([]byte, K) ([]byte, error)) ([]byte, error) {
+func appendPairs[K comparable](dst []byte, pairs map[K]any, depth int, other Other, appendKey func([]byte, K) ([]byte, error)) ([]byte, error) {
 	if err := CheckDepth(depth); err != nil {
 		return dst, err
 	}
 	dst = msgp.AppendMapHeader(dst, uint32(len(pairs)))
 	for key, value := range pairs {
-		err := CheckSize(dst)
+		err := CheckSize(dst, other.BytesMax)
 		if err != nil {
 			return dst, err
 		}

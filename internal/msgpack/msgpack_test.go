@@ -151,7 +151,7 @@ func TestAnyRoundTrip(t *testing.T) {
 		time.Unix(1, 0).UTC(), time.Unix(1<<34, 1).UTC(), []any{}, []any{int64(1), []any{"x"}},
 		map[string]any{}, map[string]any{"a": map[int64]any{-1: nil}},
 	} {
-		encoded, err := msgpack.AppendAny(nil, value, 0, nil)
+		encoded, err := msgpack.AppendAny(nil, value, 0, msgpack.Other{})
 		if err != nil {
 			t.Fatalf("%v: %v", value, err)
 		}
@@ -168,7 +168,7 @@ func TestAppendAnyRefuses(t *testing.T) {
 	around := map[string]any{}
 	around["again"] = around
 	for _, value := range []any{loop, around, "\xff", map[string]any{"\xff": nil}, make(chan int), struct{}{}} {
-		if _, err := msgpack.AppendAny(nil, value, 0, nil); err == nil {
+		if _, err := msgpack.AppendAny(nil, value, 0, msgpack.Other{}); err == nil {
 			t.Errorf("%T was accepted", value)
 		}
 	}

@@ -29,12 +29,13 @@ const (
 )
 
 // ErrTooLarge is the refusal of values that take more bytes than any frame may have.
-var ErrTooLarge = fmt.Errorf("what the value has takes more than %d bytes when it is encoded, counted as often as it is in there (limit frame_bytes_max, at most)", wire.FrameBytesMaxCeiling)
+var ErrTooLarge = fmt.Errorf("what the value has takes more than %d bytes when it is encoded, counted as often as it is in there (limit frame_bytes_max, at most), or than limit value_bytes_max", wire.FrameBytesMaxCeiling)
 
-// CheckSize refuses to append more to what no frame may hold already. Parts that a value
-// shares are encoded as often as they are met, so a small value may otherwise have no end.
-func CheckSize(appended []byte) error {
-	if len(appended) > wire.FrameBytesMaxCeiling {
+// CheckSize refuses to append more to what is too large already: for any frame, or for the call if
+// that may have more than a frame. Parts that a value shares are encoded as often as they are
+// met, so a small value may otherwise have no end.
+func CheckSize(appended []byte, bytesMax int) error {
+	if len(appended) > max(bytesMax, wire.FrameBytesMaxCeiling) {
 		return ErrTooLarge
 	}
 	return nil
