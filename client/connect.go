@@ -206,7 +206,9 @@ func (c *core) newConnection(carrier transport.OfferingCarrier, welcome *wire.We
 	made.callsMax = int(welcome.CallsInFlightMax)
 	made.reader.init(uint32(c.config.frameBytesMax), welcome.Accepted, surplus)
 	made.expectDescriptors(welcome.Accepted)
-	made.stores.init(welcome, made.isTrusted())
+	if welcome.Accepted&wire.FeatureStores != 0 {
+		made.stores.init(welcome.ValueBytesMax, made.isTrusted())
+	}
 	made.expiry.atNs = noDeadline
 	return made
 }

@@ -55,11 +55,9 @@ type storedPayload struct {
 	failure error
 }
 
-func (t *storeTable) init(welcome *wire.Welcome, trusted bool) {
-	if welcome.Accepted&wire.FeatureStores != 0 {
-		t.valueBytesMax, t.trusted = welcome.ValueBytesMax, trusted
-		t.requests = make(chan struct{}, wire.StoresPerDirection)
-	}
+func (t *storeTable) init(valueBytesMax uint64, trusted bool) {
+	t.valueBytesMax, t.trusted = valueBytesMax, trusted
+	t.requests = make(chan struct{}, wire.StoresPerDirection)
 }
 
 // use returns the store at a place, in use until done is called, or nil if there is none.

@@ -35,7 +35,7 @@ type document struct {
 }
 
 // serveLarge serves functions that take and return large values.
-func serveLarge(t *testing.T, options ...server.Option) (*server.Server, string) {
+func serveLarge(t testing.TB, options ...server.Option) (*server.Server, string) {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "nc")
 	must(t, err)
@@ -60,13 +60,44 @@ func serveLarge(t *testing.T, options ...server.Option) (*server.Server, string)
 	address := "unix:" + filepath.Join(directory, "s")
 	listener, err := s.Listen(ctx, address)
 	must(t, err)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, listener) }()
+	listeners := []net.Listener{listener}
+	if os.Geteuid() == 0 {
+		listeners = append(listeners, listenAsOther(t, othersAddress(address)))
+	}
+	served := make(chan error, len(listeners))
+	for _, listener := range listeners {
+		go func() { served <- s.Serve(ctx, listener) }()
+	}
 	t.Cleanup(func() {
 		stop()
-		must(t, <-served)
+		for range listeners {
+			must(t, <-served)
+		}
 	})
 	return s, address
+}
+
+// othersAddress is that at which serveLarge's server is another user's.
+func othersAddress(address string) string { return filepath.Join(filepath.Dir(address), "others", "s") }
+
+// listenAsOther returns a listener that another user has made.
+func listenAsOther(t testing.TB, address string) net.Listener {
+	t.Helper()
+	path := strings.TrimPrefix(address, "unix:")
+	must(t, os.Mkdir(filepath.Dir(path), 0o777))
+	must(t, os.Chmod(filepath.Dir(path), 0o777))
+	type made struct {
+		listener net.Listener
+		err      error
+	}
+	done := make(chan made, 1)
+	go lockThreadAs(otherUserID, func() {
+		listener, err := net.Listen("unix", path)
+		done <- made{listener, err}
+	}, func(err error) { done <- made{nil, err} })
+	m := <-done
+	must(t, m.err)
+	return m.listener
 }
 
 func pattern(size int, seed byte) []byte {
@@ -87,9 +118,6 @@ func sumOf(data []byte) (sum int64) {
 // asOtherUser makes connections whose peer, for the server, is another user.
 func asOtherUser(t *testing.T) client.Option {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this test must run as root, which can be any user")
-	}
 	return client.WithDialer(func(_ context.Context, address string) (net.Conn, error) {
 		type dialled struct {
 			conn net.Conn
@@ -114,13 +142,19 @@ func expectNothingHeld(t *testing.T, s *server.Server) {
 
 // Values above the frame go there and back by every route that may be taken, again and again.
 func TestLargeValues(t *testing.T) {
-	for _, user := range []string{"the same user", "another user"} {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test plays several users and must run as root")
+	}
+	for _, user := range []string{"the same user", "another user", "a server of another user"} {
 		for _, warm := range []int{0, 40} {
 			t.Run(fmt.Sprintf("%s after %d calls", user, warm), func(t *testing.T) {
 				s, address := serveLarge(t)
 				options := []client.Option{client.WithValueBytesMax(largeValues)}
-				if user == "another user" {
+				switch user {
+				case "another user":
 					options = append(options, asOtherUser(t))
+				case "a server of another user":
+					options, address = append(options, client.WithServerUsers(otherUserID)), othersAddress(address)
 				}
 				c := newClient(t, address, options...)
 				ctx := context.Background()
