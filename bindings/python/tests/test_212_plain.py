@@ -23,7 +23,9 @@ VALUES: list[Any] = [
     0, 1, -1, 3, 127, 128, 2**31, 2**63 - 1, 2**63, -(2**63), 2**64, True, None, 1.0, 0.5, float("inf"), Whole(2),
     "", "x", "ü", "x" * 5000, "ü" * 5000, "\ud800", Text("text"), b"", b"x", b"y" * 5000, bytearray(b"z"), [1], {},
 ]  # fmt: skip
-FUNCTIONS = [("ack", ["m", "n"]), ("add", ["arg1", "arg2"]), ("divmod", ["a", "b"]), ("md5", ["text"]), ("upper", ["text"])]
+FUNCTIONS = [
+    ("ack", ["m", "n"]), ("add", ["arg1", "arg2"]), ("divmod", ["a", "b"]), ("md5", ["text"]), ("upper", ["text"]),
+]  # fmt: skip
 
 
 def outcome(client: Client, function: str, *positional: Any, **named: Any) -> tuple[str, Any]:
