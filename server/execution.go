@@ -128,6 +128,9 @@ func (e *execution) call(ctx context.Context) (err error) {
 	}
 	e.result, err = e.function.CallWith(ctx, e.takeBeside(), e.codec, e.payload, e.scratch[:0])
 	e.giveBackDecoded()
+	if err != nil && status.FromError(err).Outcome == status.OutcomeNotExecuted {
+		e.called = false // its arguments were refused
+	}
 	if cap(e.result) > cap(e.scratch) {
 		e.keepScratch()
 	}

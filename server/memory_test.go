@@ -227,6 +227,34 @@ func TestNothingStartsAfterTheEnd(t *testing.T) {
 	}
 }
 
+// TestRefusedArgumentsAreNotMarkedAsRun: whose deadline passes before the refusal arrives
+// learns from the mark what became of the call.
+func TestRefusedArgumentsAreNotMarkedAsRun(t *testing.T) {
+	s := newServer(t)
+	register(t, s, "echo", func(data []byte) []byte { return data })
+	register(t, s, "add", func(a, b int64) int64 { return a + b })
+	register(t, s, "apart", func(a, b int64) int64 { return a + b }, server.MaxConcurrency(1))
+	register(t, s, "fail", func(a, b int64) error { return status.Errorf(status.Aborted, "").With(status.OutcomeNotExecuted) })
+	c := connectWithMemory(t, start(t, s))
+	for name, row := range map[string]struct {
+		payload string
+		want    sharedmemory.Stage
+	}{
+		"add": {"\x92\x01\xa1x", sharedmemory.StageReceived}, "apart": {"\x91\x01", sharedmemory.StageReceived},
+		"fail": {"\x92\x01\x02", sharedmemory.StageFinished},
+	} {
+		request := c.Request(name, []byte(row.payload))
+		request.Codec = wire.CodecMessagePack
+		c.put(&request)
+		if answer := c.takeFrame(); answer.Type != wire.Error || answer.CallID != request.CallID {
+			t.Fatalf("%s: %v for call %d", name, answer.Type, answer.CallID)
+		}
+		if stage := c.End.Marks().Stage(request.CallID); stage != row.want {
+			t.Errorf("%s: the mark says %d, want %d", name, stage, row.want)
+		}
+	}
+}
+
 func TestDrainThroughMemory(t *testing.T) {
 	s := newServer(t)
 	register(t, s, "echo", func(data []byte) []byte { return data })
