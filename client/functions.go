@@ -27,8 +27,8 @@ type knownID struct {
 	id   uint32
 }
 
-// A describedFunction is a function of one schema with its description. Only the usages
-// that it was found to fit may change.
+// A describedFunction is a function of one schema with its description. Only what is
+// remembered of usages may change.
 type describedFunction struct {
 	*schema.Function
 	table *functionTable
@@ -37,6 +37,8 @@ type describedFunction struct {
 
 	// fitting are the usages that were found to fit the description, the latest last.
 	fitting atomic.Pointer[[]usageTypes]
+	// blocks are the types of arguments that were looked at by takesBlocks, the latest last.
+	blocks atomic.Pointer[[]blockUse]
 }
 
 // functionsOf returns the table for a schema. Preconditions: c.mu is held.

@@ -2,9 +2,11 @@ package client
 
 import (
 	"bytes"
+	"reflect"
 	"testing"
 
 	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -54,5 +56,27 @@ func TestARequestWithoutBlocksIsNotCopied(t *testing.T) {
 	}
 	if failure != (*status.Error)(nil) || !bytes.Equal(r.payload, again) || len(r.beside.Pieces) != 1 {
 		t.Errorf("a request that is put together where there was one with blocks: %v, %d pieces", failure, len(r.beside.Pieces))
+	}
+}
+
+// TestLookingAtTypesOnce: what was found out about the types of arguments costs no memory later.
+func TestLookingAtTypesOnce(t *testing.T) {
+	signature, err := schema.SignatureOf(reflect.TypeFor[func([]float64)]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := schema.FromGoFunction("total", signature, schema.GoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &describedFunction{Function: of}
+	same, other := []reflect.Type{reflect.TypeFor[[]float64]()}, []reflect.Type{reflect.TypeFor[[]float32]()}
+	allocations := testing.AllocsPerRun(100, func() {
+		if !f.takesBlocks(same) || f.takesBlocks(other) {
+			t.Error("another answer")
+		}
+	})
+	if allocations != 0 {
+		t.Errorf("%v allocations", allocations)
 	}
 }

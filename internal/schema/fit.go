@@ -26,6 +26,33 @@ func (f *Function) FitArguments(have []reflect.Type) error {
 	return nil
 }
 
+// TakesBlocks reports whether all lists that may travel as blocks, in arguments of these
+// types, have exactly the elements of the parameters' lists. Nobody converts a block.
+func (f *Function) TakesBlocks(have []reflect.Type) bool {
+	if f.CheckArgumentCount(len(have)) != nil {
+		return false
+	}
+	for i, t := range have {
+		param, _ := f.ParamAt(i)
+		if param.Type.Kind == Any && isBlock(t) {
+			continue // it says itself what its elements are
+		}
+		if f.fitGoType(t, param.Type, sendingBlocks) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// isBlock reports whether a type of the program is a list that may travel as one block.
+func isBlock(t reflect.Type) bool {
+	if t == nil {
+		return false
+	}
+	made, _, err := programType(t)
+	return err == nil && made.isBlock()
+}
+
 // FitResults checks that a program can hold what the function returns. have has one
 // type for each result; if there is no result, it has one that can be nil.
 func (f *Function) FitResults(have []reflect.Type) error {
@@ -69,6 +96,8 @@ type direction uint8
 const (
 	sending direction = iota
 	receiving
+	// sendingBlocks is sending, with lists that are not converted.
+	sendingBlocks
 )
 
 // fitGoType compares a type of the program with one of the description.
@@ -119,6 +148,9 @@ func (f *fitting) compare(have, described Type) error {
 	case have.Kind == StructRef || described.Kind == StructRef:
 		return f.compareStructs(have, described)
 	case have.Kind == List && described.Kind == List:
+		if f.way == sendingBlocks && have.isBlock() && !have.Equal(described) {
+			return f.mismatch(have, described)
+		}
 		return within(f.compare(*have.Element, *described.Element), "in the list")
 	case have.Kind == Map && described.Kind == Map:
 		if !f.basic(have.Key, described.Key) {
@@ -134,6 +166,9 @@ func (f *fitting) compare(have, described Type) error {
 // compareAny compares an any with another type. The value in an any is compared by
 // whoever encodes or decodes it. What such a value cannot show is refused here.
 func (f *fitting) compareAny(have, described Type) error {
+	if f.way == sendingBlocks && f.program.holdBlocks(have) {
+		return f.mismatch(have, described) // within an any a sender writes arrays
+	}
 	if have.Kind.IsDescriptor() || f.way == receiving && described.Kind.IsDescriptor() {
 		return f.mismatch(have, described)
 	}
@@ -263,7 +298,7 @@ func (f *fitting) compareFields(have, described string) error {
 	for _, field := range f.program[have].Fields {
 		other, known := f.function.Field(described, field.Name)
 		switch {
-		case !known && (f.way == sending || field.Type.Kind != Optional):
+		case !known && (f.way != receiving || field.Type.Kind != Optional):
 			return fmt.Errorf("the program's %s has the field %s, which the function's %s does not have", have, field.Name, described)
 		case !known:
 			continue

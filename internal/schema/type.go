@@ -188,9 +188,32 @@ func (types Types) useDescriptors() bool {
 // lists.
 func (t Type) holdsBlocks() bool {
 	for ; t.Element != nil; t = *t.Element {
-		kind := t.Element.Kind
-		if t.Kind == List && (kind.Bits() > 0 || kind == Bool || kind == Duration) {
+		if t.isBlock() {
 			return true
+		}
+	}
+	return false
+}
+
+// isBlock reports whether the type is a list that may travel as one block.
+func (t Type) isBlock() bool {
+	if t.Kind != List {
+		return false
+	}
+	kind := t.Element.Kind
+	return kind.Bits() > 0 || kind == Bool || kind == Duration
+}
+
+// holdBlocks is holdsBlocks for a type with all the structs that it reaches.
+func (types Types) holdBlocks(t Type) bool {
+	if t.holdsBlocks() {
+		return true
+	}
+	if t.leaf().Kind == StructRef {
+		for _, made := range types {
+			if slices.ContainsFunc(made.Fields, func(field Field) bool { return field.Type.holdsBlocks() }) {
+				return true
+			}
 		}
 	}
 	return false
