@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -23,6 +24,9 @@ func (t *functionTable) addBuiltins(s *Server) error {
 		f, err := s.newFunction(reservedPrefix+b.name, b.fn, []FunctionOption{Doc(b.doc), Params(b.params...), Idempotent()})
 		if err != nil {
 			return err
+		}
+		if b.name == "changes" {
+			f.argumentBytesMax = wire.ChangesBytesMax
 		}
 		t.add(f)
 	}

@@ -121,6 +121,11 @@ func (e *execution) run(ctx context.Context) {
 }
 
 func (e *execution) call(ctx context.Context) (err error) {
+	if e.function.argumentBytesMax > 0 {
+		if err := e.countRun(); err != nil {
+			return err
+		}
+	}
 	e.called = true
 	if e.codec == wire.CodecRaw && e.function.raw != nil {
 		e.result, err = e.function.raw(ctx, e.payload)
@@ -177,6 +182,21 @@ func (e *execution) Lend(bytes int) (granted int, err error) {
 	}
 	e.decoded += int64(granted)
 	return granted, nil
+}
+
+// runBytesPerByte is what a tree of `any` takes for a byte of JSON, in round numbers.
+const runBytesPerByte = 64
+
+// countRun counts what a function makes of its arguments while it runs.
+func (e *execution) countRun() error {
+	if limit := e.function.argumentBytesMax; len(e.payload) > limit {
+		return refusedf(status.InvalidArgument, "%s takes %d bytes of arguments at most, not %d", e.function.name, limit, len(e.payload))
+	}
+	if e.connection == nil {
+		return nil
+	}
+	_, err := e.Lend(len(e.payload) * runBytesPerByte)
+	return err
 }
 
 // giveBackDecoded gives back what was counted for arguments. What the function keeps of

@@ -42,8 +42,11 @@ type function struct {
 	check       uint32 // the check of the description
 	raw         func(ctx context.Context, data []byte) ([]byte, error)
 	maxRunTime  time.Duration
-	slots       chan struct{} // nil, or a place for each call that may run
-	mayInline   bool          // the registration allows the reader to run it
+	// argumentBytesMax bounds the arguments' bytes as they come, of which the function makes up
+	// to runBytesPerByte each while it runs; 0 means neither.
+	argumentBytesMax int
+	slots            chan struct{} // nil, or a place for each call that may run
+	mayInline        bool          // the registration allows the reader to run it
 
 	// interceptors are those of the server, the group and the function, in this order.
 	interceptors []intercept.Interceptor

@@ -36,7 +36,7 @@ func (n anyMapNode) append(dst []byte, m memory.Memory, in place) ([]byte, error
 func (n anyMapNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 	count, rest, err := msgpack.ReadMap(src, in.depth)
 	if err == nil {
-		err = in.beside.meter().Take(count+1, textPairBytes)
+		err = in.beside.MeterOf().Take(count+1, textPairBytes)
 	}
 	if err != nil {
 		return src, err
@@ -49,7 +49,7 @@ func (n anyMapNode) decode(src []byte, m memory.Memory, in place) ([]byte, error
 			return src, fmt.Errorf("key %d: %w", i, err)
 		}
 		key := string(text)
-		if made[key], rest, err = msgpack.ReadAnyBy(in.beside.meter(), after, in.depth+1); err != nil {
+		if made[key], rest, err = msgpack.ReadAnyBy(in.beside.MeterOf(), after, in.depth+1); err != nil {
 			return src, fmt.Errorf("value of key %.80q: %w", key, err)
 		}
 	}

@@ -139,7 +139,8 @@ func (b *Beside) gathers(data []byte) bool {
 	return b != nil && b.Gathers && len(data) >= pieceBytesMin && len(b.Pieces) < piecesMax
 }
 
-func (b *Beside) meter() *msgpack.Meter {
+// MeterOf returns the Meter, or nil if there is none.
+func (b *Beside) MeterOf() *msgpack.Meter {
 	if b == nil {
 		return nil
 	}

@@ -30,13 +30,13 @@ func AppendFromJSON(dst []byte, t schema.Type, types schema.Types, text []byte) 
 }
 
 // AppendArgumentsFromJSON appends the arguments of a call, a JSON array, as a
-// MessagePack array. On error dst keeps its length.
-func AppendArgumentsFromJSON(dst []byte, f *schema.Function, text []byte) ([]byte, error) {
+// MessagePack array, whose memory by counts. On error dst keeps its length.
+func AppendArgumentsFromJSON(by *msgpack.Meter, dst []byte, f *schema.Function, text []byte) ([]byte, error) {
 	reader, err := newJSONReader(text)
 	if err != nil {
 		return dst, err
 	}
-	w := &fromJSON{reader: reader, types: f.Types, out: append(dst, 0)}
+	w := &fromJSON{reader: reader, types: f.Types, out: append(dst, 0), meter: by, counted: cap(dst)}
 	// The array of arguments is not part of any value, so it adds no depth.
 	count, err := w.reader.list(0, func(index int) error {
 		param, ok := f.ParamAt(index)
@@ -69,9 +69,26 @@ type fromJSON struct {
 	reader jsonReader
 	types  schema.Types
 	out    []byte
+	// meter counts what out takes, of which it has counted so much.
+	meter   *msgpack.Meter
+	counted int
+}
+
+// count counts what out has grown by. It may become several times the text: "1," is a float
+// of nine bytes.
+func (w *fromJSON) count() error {
+	grown := cap(w.out) - w.counted
+	if grown <= 0 {
+		return nil
+	}
+	w.counted += grown
+	return w.meter.Take(1, uintptr(grown))
 }
 
 func (w *fromJSON) value(t schema.Type, depth int) error {
+	if err := w.count(); err != nil {
+		return err
+	}
 	switch t.Kind {
 	case schema.Any:
 		return w.any(depth)

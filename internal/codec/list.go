@@ -97,7 +97,7 @@ func (n *listNode) decode(src []byte, m memory.Memory, in place) ([]byte, error)
 // decodeElements makes a list of the count values that lie one behind the other in src. If
 // one cannot be decoded, it returns the number of that one.
 func (n *listNode) decodeElements(src []byte, m memory.Memory, count int, in place) (rest []byte, failed int, err error) {
-	if err = in.beside.meter().Take(count, n.bytes); err != nil {
+	if err = in.beside.MeterOf().Take(count, n.bytes); err != nil {
 		return src, 0, err
 	}
 	room := msgpack.FirstRoom(count)

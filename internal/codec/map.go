@@ -74,7 +74,7 @@ func (n *mapNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) 
 func (n *mapNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 	count, rest, err := msgpack.ReadMap(src, in.depth)
 	if err == nil {
-		err = in.beside.meter().Take(count+1, n.of.Key().Size()+n.of.Elem().Size()+pairBytes)
+		err = in.beside.MeterOf().Take(count+1, n.of.Key().Size()+n.of.Elem().Size()+pairBytes)
 	}
 	if err != nil {
 		return src, err

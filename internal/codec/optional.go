@@ -25,7 +25,7 @@ func (n *optionalNode) decode(src []byte, m memory.Memory, in place) ([]byte, er
 		m.Point(memory.Memory{})
 		return src[1:], nil
 	}
-	if err := in.beside.meter().Take(1, n.of.Size()); err != nil {
+	if err := in.beside.MeterOf().Take(1, n.of.Size()); err != nil {
 		return src, err
 	}
 	value := memory.New(n.of)

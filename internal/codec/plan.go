@@ -83,7 +83,7 @@ func (n anyNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) {
 }
 
 func (n anyNode) decode(src []byte, m memory.Memory, in place) (rest []byte, err error) {
-	*memory.As[any](m), rest, err = msgpack.ReadAnyBy(in.beside.meter(), src, in.depth)
+	*memory.As[any](m), rest, err = msgpack.ReadAnyBy(in.beside.MeterOf(), src, in.depth)
 	return rest, err
 }
 

@@ -81,7 +81,7 @@ func (n textMapNode[V]) append(dst []byte, m memory.Memory, in place) ([]byte, e
 func (n textMapNode[V]) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 	count, rest, err := msgpack.ReadMap(src, in.depth)
 	if err == nil {
-		err = in.beside.meter().Take(count+1, textPairBytes)
+		err = in.beside.MeterOf().Take(count+1, textPairBytes)
 	}
 	if err != nil {
 		return src, err

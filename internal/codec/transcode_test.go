@@ -185,7 +185,7 @@ func TestArgumentsFromJSON(t *testing.T) {
 		{two, `{}`, "map came where list is expected"},
 		{two, ``, "malformed"},
 	} {
-		out, err := codec.AppendArgumentsFromJSON(nil, test.f, []byte(test.json))
+		out, err := codec.AppendArgumentsFromJSON(nil, nil, test.f, []byte(test.json))
 		if got := hex.EncodeToString(out); got != test.want && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %s, %v, want %s", test.json, got, err, test.want)
 		}
@@ -242,7 +242,7 @@ func TestArgumentsFromText(t *testing.T) {
 			}
 			continue
 		}
-		fromJSON, err := codec.AppendArgumentsFromJSON([]byte("kept"), f, []byte(test.want))
+		fromJSON, err := codec.AppendArgumentsFromJSON(nil, []byte("kept"), f, []byte(test.want))
 		if err != nil || !bytes.Equal(out, fromJSON) {
 			t.Errorf("%q became %x, want %x; %v", test.texts, out, fromJSON, err)
 		}

@@ -70,11 +70,16 @@ func (a *arguments) tookAll(rest []byte, failed int, err error) {
 }
 
 func (a *arguments) fail(err error) {
-	failed := refused("%s: %w", a.of.Name, codec.AtArgument(a.of, a.index, err))
+	a.err = unfit(a.of, codec.AtArgument(a.of, a.index, err))
+}
+
+// unfit returns the error of a call whose arguments could not be decoded.
+func unfit(of *schema.Function, err error) *status.Error {
+	failed := refused("%s: %w", of.Name, err)
 	if own := (*status.Error)(nil); errors.As(err, &own) {
 		failed.Code = own.Code // of whoever has no room for them
 	}
-	a.err = failed
+	return failed
 }
 
 // close returns why the function cannot be called, or nil. If it can be called, it owns

@@ -151,7 +151,7 @@ func (f *Function) CallWith(ctx context.Context, beside *codec.Beside, by wire.C
 	case wire.CodecPacked:
 		return f.bound(&f.packed, codec.PackLists)(ctx, beside, payload, dst)
 	case wire.CodecJSON:
-		return f.callJSON(ctx, payload, dst)
+		return f.callJSON(ctx, beside, payload, dst)
 	case wire.CodecRaw:
 		return f.callRaw(ctx, payload, dst)
 	}
@@ -192,7 +192,7 @@ func (f *Function) callRaw(ctx context.Context, payload, dst []byte) ([]byte, er
 	return append(dst, result...), nil
 }
 
-func (f *Function) callJSON(ctx context.Context, payload, dst []byte) ([]byte, error) {
+func (f *Function) callJSON(ctx context.Context, beside *codec.Beside, payload, dst []byte) ([]byte, error) {
 	if f.descriptors {
 		return dst, refused("%s takes or returns files or connections, which do not travel in JSON: call it with MessagePack", f.description.Name)
 	}
@@ -201,7 +201,10 @@ func (f *Function) callJSON(ctx context.Context, payload, dst []byte) ([]byte, e
 	if !kept {
 		in = new(transcoding)
 	}
+	// The arguments lie in memory of the transcoding, so that nothing may keep them.
+	in.beside.Meter = beside.MeterOf()
 	out, err := f.transcode(ctx, in, payload, dst)
+	in.beside.Meter = nil
 	if cap(in.arguments)+cap(in.result) <= transcodedBytesKept {
 		f.transcodings.Put(in)
 	}
@@ -209,11 +212,11 @@ func (f *Function) callJSON(ctx context.Context, payload, dst []byte) ([]byte, e
 }
 
 func (f *Function) transcode(ctx context.Context, in *transcoding, payload, dst []byte) (_ []byte, err error) {
-	in.arguments, err = codec.AppendArgumentsFromJSON(in.arguments[:0], f.description, payload)
+	in.arguments, err = codec.AppendArgumentsFromJSON(in.beside.Meter, in.arguments[:0], f.description, payload)
 	if err != nil {
-		return dst, refused("%s: %w", f.description.Name, err)
+		return dst, unfit(f.description, err)
 	}
-	in.result, err = f.bound(&f.plain, 0)(ctx, nil, in.arguments, in.result[:0])
+	in.result, err = f.bound(&f.plain, 0)(ctx, &in.beside, in.arguments, in.result[:0])
 	if err != nil {
 		return dst, err
 	}
@@ -225,7 +228,10 @@ func (f *Function) transcode(ctx context.Context, in *transcoding, payload, dst 
 }
 
 // A transcoding holds what a call in JSON has in MessagePack.
-type transcoding struct{ arguments, result []byte }
+type transcoding struct {
+	arguments, result []byte
+	beside            codec.Beside
+}
 
 // transcodedBytesKept bounds the memory that a transcoding keeps for the next call.
 const transcodedBytesKept = 16 << 10

@@ -123,6 +123,11 @@ const (
 	// document a person can read.
 	FunctionsMax = 65535
 
+	// ChangesBytesMax (bytes): the arguments of `nearcall.changes`. Why: the
+	// description of one function has a few KiB, and takes dozens of times its
+	// bytes while it is read.
+	ChangesBytesMax = 262144
+
 	// NestingDepthMax (levels): lists, maps and structs inside each other in one
 	// value. Why: a recursive decoder must not run out of stack.
 	NestingDepthMax = 32

@@ -83,6 +83,9 @@
 /* functions: functions of one server. */
 #define NC_FUNCTIONS_MAX 65535
 
+/* bytes: the arguments of `nearcall.changes`. */
+#define NC_CHANGES_BYTES_MAX 262144
+
 /* levels: lists, maps and structs inside each other in one value. */
 #define NC_NESTING_DEPTH_MAX 32
 
