@@ -168,10 +168,13 @@ func fitsKind(came string, kind schema.Kind) bool {
 	return came == "number" || came == "string"
 }
 
+// strictBase64 refuses bits behind the data.
+var strictBase64 = base64.StdEncoding.Strict()
+
 // base64 appends bytes. The decoder skips line breaks, of which it does not tell, so that
 // only text without them says how many bytes there are.
 func (w *fromJSON) base64(text []byte) error {
-	by, before := base64.StdEncoding, len(w.out)
+	by, before := strictBase64, len(w.out)
 	expected := by.DecodedLen(len(text)) - len(text) + len(bytes.TrimRight(text, "="))
 	w.out = msgp.AppendBytesHeader(w.out, uint32(max(expected, 0)))
 	start := len(w.out)
@@ -199,6 +202,9 @@ func appendScalar(dst []byte, kind schema.Kind, text string) ([]byte, error) {
 		moment, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
 			return dst, fmt.Errorf("%.40q is not a time such as 2026-01-31T12:00:00Z (RFC 3339)", text)
+		}
+		if hasFinerTime(text) {
+			return dst, fmt.Errorf("%.40q has digits below a nanosecond", text)
 		}
 		return msgpack.AppendTime(dst, moment), checkYear(moment)
 	case kind == schema.Duration:

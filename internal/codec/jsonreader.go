@@ -1,9 +1,12 @@
 package codec
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/nearcall/nearcall/internal/msgpack"
@@ -93,8 +96,41 @@ func (r *jsonReader) string() ([]byte, error) {
 		return r.text[start+1 : r.at-1], nil
 	}
 	var text string
+	if err := checkSurrogates(r.text[start:r.at]); err != nil {
+		return nil, err
+	}
 	err := json.Unmarshal(r.text[start:r.at], &text)
 	return []byte(text), err
+}
+
+// checkSurrogates refuses escapes that are half a character, for which package json would
+// put U+FFFD. The text is a JSON string.
+func checkSurrogates(text []byte) error {
+	for at := bytes.IndexByte(text, '\\'); at >= 0 && at < len(text); {
+		first := escapedUnit(text[at:])
+		switch {
+		case text[at] != '\\':
+			at++
+		case !utf16.IsSurrogate(first):
+			at += 2 // what follows \u is no backslash
+		case utf16.DecodeRune(first, escapedUnit(text[at+escapeBytes:])) == utf8.RuneError:
+			return fmt.Errorf("the escape %s is half a character: a surrogate without the other", text[at:at+escapeBytes])
+		default:
+			at += 2 * escapeBytes
+		}
+	}
+	return nil
+}
+
+const escapeBytes = len(`\u0000`)
+
+// escapedUnit returns what the escape \u at the beginning of text stands for, or 0.
+func escapedUnit(text []byte) rune {
+	if len(text) < escapeBytes || text[0] != '\\' || text[1] != 'u' {
+		return 0
+	}
+	unit, _ := strconv.ParseUint(string(text[2:escapeBytes]), 16, 16)
+	return rune(unit)
 }
 
 // list calls each for the elements of the next value.

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,7 +41,11 @@ func AppendFromText(dst []byte, t schema.Type, types schema.Types, text string) 
 // appendDuration appends a duration, which must have a unit: somebody who types a bare
 // number may mean seconds as well as nanoseconds.
 func appendDuration(dst []byte, text string) ([]byte, error) {
-	value, err := time.ParseDuration(text)
+	exact, err := withoutFractions(text)
+	if errors.Is(err, errFiner) {
+		return dst, fmt.Errorf("%.40q %w", text, err)
+	}
+	value, err := time.ParseDuration(exact)
 	if err != nil {
 		return dst, fmt.Errorf("%.40q is not a duration: write a number and its unit, such as 1.5s or 20ms", text)
 	}
