@@ -29,7 +29,8 @@ NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char 
 /*
  * For generated code that warns: nearcall_generated_request() has just failed because the
  * function has changed incompatibly. Tells nearcall_on_log() what has changed, once, and lets
- * this code call the function until it changes again. Then begin the request again.
+ * this code call the function until it changes again. Then begin the request again. If the
+ * server was replaced meanwhile nothing is told yet, as its successor has to be asked.
  * NEARCALL_E_FAILED_PRECONDITION, with the error as it was: something else has failed.
  */
 NEARCALL_API int nearcall_generated_go_on(nearcall_client *client, const char *name,

@@ -2,6 +2,7 @@
  * of it can be resumed, and it is gone on with only if the function is what has changed. */
 #include <stdatomic.h>
 
+#include "base/limits_gen.h"
 #include "nearcall_generated.h"
 #include "script.h"
 
@@ -165,6 +166,45 @@ static void not_gone_on_with_what_cannot_be_asked(void)
     script_end(&script);
 }
 
+/* The server is replaced as it answers: its successor is asked as well, as often as calls are attempted. */
+static void play_replaced(struct script *script)
+{
+    int times = *(const int *)script->argument;
+    struct nc_frame frame;
+    for (int i = 0; i <= times; i++) {
+        script_greet(script);
+        for (int j = 0; j < (i ? 1 : 2); j++) { /* the question is known to all servers of the schema */
+            script_expect(script, NC_RESOLVE, &frame);
+            script_reply(script, &frame, "\x80", 1);
+        }
+        script_expect(script, NC_REQUEST, &frame);
+        if (i < times)
+            script_drain(script, frame.call_id);
+        script_reply(script, &frame, CHANGES, sizeof(CHANGES) - 1);
+        if (i < times)
+            CHECK(script_read_end(script));
+    }
+    script_expect(script, NC_REQUEST, &frame);
+    script_reply(script, &frame, "\x07", 1);
+    CHECK(script_read_end(script));
+}
+
+static void gone_on_with_where_the_server_is_replaced(int times)
+{
+    struct script script;
+    script_start(&script, play_replaced, &times);
+    nearcall_client *client = test_open(script.address, 0);
+    for (int i = 0; i <= times; i++) {
+        CHECK_CALL(client, begin(client), NEARCALL_E_FAILED_PRECONDITION);
+        CHECK_CALL(client, go_on(client, "nearcall.changes"), NEARCALL_E_FAILED_PRECONDITION);
+        bool goes_on = i < NC_ATTEMPTS_MAX - 1 || i == times;
+        CHECK_INT(go_on(client, "f"), goes_on ? NEARCALL_OK : NEARCALL_E_FAILED_PRECONDITION);
+    }
+    call(client);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 int main(void)
 {
     test_begin();
@@ -172,5 +212,7 @@ int main(void)
         the_question_is_given_up(interrupted);
     gone_on_with_what_has_changed();
     not_gone_on_with_what_cannot_be_asked();
+    gone_on_with_where_the_server_is_replaced(1);
+    gone_on_with_where_the_server_is_replaced(NC_ATTEMPTS_MAX);
     return 0;
 }

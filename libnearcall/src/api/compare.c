@@ -285,8 +285,10 @@ NEARCALL_API int nearcall_generated_request(nearcall_client *client, const char 
     nc_leave(client, r);
     if (!has_begun)
         r = ask_and_begin(client, name, name_bytes, hash, description, timeout_ms);
-    if (r == NEARCALL_OK)
+    if (r == NEARCALL_OK) {
         client->request.sendings = sendings;
+        client->functions.begun_anew = 0;
+    }
     return r == NEARCALL_E_INTERRUPTED ? give_up_question(client) : r;
 }
 
@@ -299,6 +301,16 @@ static int go_on(nearcall_client *client, nearcall_function *function, const cha
     return NEARCALL_OK;
 }
 
+/* The connection that described the function ends. The next one may describe another, which is asked
+ * about then: what has changed here is told to nobody. A server that has nothing but connections that end
+ * is not followed beyond all time limits. */
+static bool begins_anew(nearcall_client *client, const char *name, size_t name_bytes)
+{
+    const nearcall_function *changed = client->error.changed;
+    return changed && changed->name_bytes == name_bytes && memcmp(changed->name, name, name_bytes) == 0 &&
+           !nc_function_is_described(client, changed) && ++client->functions.begun_anew < NC_ATTEMPTS_MAX;
+}
+
 NEARCALL_API int nearcall_generated_go_on(nearcall_client *client, const char *name,
                                           size_t name_bytes, const char *hash)
 {
@@ -308,8 +320,11 @@ NEARCALL_API int nearcall_generated_go_on(nearcall_client *client, const char *n
     if (r < 0)
         return r;
     nearcall_function *function = nc_function_known(client, name, name_bytes);
-    bool has_changed = function && function == client->error.changed;
-    return nc_leave(client, has_changed ? go_on(client, function, hash) : NEARCALL_E_FAILED_PRECONDITION);
+    if (function && function == client->error.changed)
+        r = go_on(client, function, hash);
+    else if (!begins_anew(client, name, name_bytes))
+        r = NEARCALL_E_FAILED_PRECONDITION;
+    return nc_leave(client, r);
 }
 
 NEARCALL_API int nearcall_generated_is_outdated(const nearcall_client *client, int r,

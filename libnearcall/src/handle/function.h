@@ -53,6 +53,7 @@ struct nearcall_function {
 struct nc_functions {
     nearcall_function *buckets[NC_FUNCTION_BUCKETS];
     nearcall_function *last; /* the one that was looked up last, or NULL */
+    unsigned begun_anew; /* requests of generated code, since the last one that could be put */
 };
 
 #endif
