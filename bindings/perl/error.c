@@ -54,6 +54,15 @@ static SV *text_from_peer(pTHX_ const char *text)
     return message;
 }
 
+/* The library keeps no error for a call that comes while it is inside another of the same handle. */
+SV *ncp_error_busy(pTHX_ int outcome, SV *function_name)
+{
+    return ncp_error_new(aTHX_ -NEARCALL_E_MISUSE, outcome, function_name,
+        newSVpvs("the handle is inside another call: a signal handler that perl runs at once has made "
+                 "this call, or has died inside that one; give safe(1) to its POSIX::SigAction, and "
+                 "make another handle if it has died"), NULL);
+}
+
 SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name)
 {
     size_t bytes = 0;
@@ -62,6 +71,8 @@ SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name
     if (!client)
         return ncp_error_new(aTHX_ -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                              function_name, newSVpv(nearcall_error_message(NULL), 0), NULL);
+    if (nearcall_error_code(client) == 0)
+        return ncp_error_busy(aTHX_ NEARCALL_OUTCOME_NOT_EXECUTED, function_name);
     details = nearcall_error_details(client, &bytes);
     return ncp_error_new(aTHX_ nearcall_error_code(client), nearcall_error_outcome(client),
                          function_name, text_from_peer(aTHX_ nearcall_error_message(client)),

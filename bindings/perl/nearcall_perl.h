@@ -436,6 +436,7 @@ void ncp_load(pTHX_ const char *file);
 /* A new Nearcall::Error; takes over message and details (NULL for none). */
 SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, SV *details);
 SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name);
+SV *ncp_error_busy(pTHX_ int outcome, SV *function_name);
 
 /* For a caller, who may change or lock it; another's exception itself. */
 SV *ncp_error_copy(pTHX_ SV *error);

@@ -471,6 +471,17 @@ static void finish(pTHX_ ncp_call *call, int r, const nearcall_reply *reply)
         forget_arguments(aTHX_ call);
 }
 
+/* Of a call that is in flight the library knows nothing then, and it stays in flight. */
+static void require_idle(pTHX_ const ncp_call *call, int r)
+{
+    bool is_sent = call->state == NCP_SENT;
+
+    if (LIKELY(r != NEARCALL_E_MISUSE || nearcall_error_code(call->handle->client) != 0))
+        return;
+    ncp_throw(aTHX_ ncp_error_busy(aTHX_ is_sent ? NEARCALL_OUTCOME_UNKNOWN : NEARCALL_OUTCOME_NOT_EXECUTED,
+                                   call->name));
+}
+
 /* Looks without waiting or reading; true when the call is over. It is not while its arguments
  * are encoded, whose code may ask. */
 static bool look(pTHX_ ncp_call *call)
@@ -485,6 +496,7 @@ static bool look(pTHX_ ncp_call *call)
     r = nearcall_poll(call->handle->client, call->id, &reply);
     if (r == NEARCALL_E_AGAIN)
         return false;
+    require_idle(aTHX_ call, r);
     finish(aTHX_ call, r, &reply);
     return !in_flight(call);
 }
@@ -511,6 +523,7 @@ static void wait_once(pTHX_ ncp_call *call)
         if (!in_flight(call))
             return;
     }
+    require_idle(aTHX_ call, r);
     finish(aTHX_ call, r, &reply);
 }
 

@@ -559,6 +559,11 @@ die, as in the usual
 The handle can be used afterwards, and the call that was left is cancelled. If a handler makes a call through the
 same handle, the call that it has interrupted fails with C<CANCELLED>. So use another handle in signal handlers.
 
+All that is about handlers in C<%SIG>. One that L<POSIX/sigaction> has installed is run by perl at once, inside the
+library, unless its C<POSIX::SigAction> was told C<safe(1)>. Its calls through the same handle fail with C<MISUSE>. If
+it dies the handle is unusable: all its calls then fail with C<MISUSE>, and another has to be made. So write
+C<< $action->safe(1) >>.
+
 =head1 FORK AND THREADS
 
 A handle that was opened before C<fork> works in parent and child. The child's first call opens a connection of its

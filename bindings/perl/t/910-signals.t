@@ -210,6 +210,50 @@ subtest 'a handler that calls' => sub {
     is( $inner, 7, 'and is answered' );
 };
 
+# perl runs them inside the library.
+subtest 'handlers of sigaction that are not safe' => sub {
+    my $handle = Nearcall->new( $server->address, timeout => 10 );
+    $handle->sleep(0);
+    my $before = POSIX::SigAction->new;
+    my $inner;
+    my $is_misuse = sub {
+        my ( $error, $name ) = @_;
+        isa_ok( $error, 'Nearcall::Error', $name ) or return;
+        is( $error->name, 'MISUSE', "$name: the code" );
+        like( $error->message, qr/safe\(1\)/, "$name: the text" );
+    };
+    POSIX::sigaction( POSIX::SIGALRM(), POSIX::SigAction->new( sub { $inner = error_of { $handle->one } } ), $before );
+    my $sender = signal_when_asleep('ALRM');
+    is( $handle->sleep(1000), 1000, 'one that calls through the same handle does not disturb it' );
+    waitpid $sender, 0;
+    $is_misuse->( $inner, 'the inner call' );
+    ok( $inner && $inner->not_executed, 'which did not run' );
+    is( $handle->one, 1, 'the handle can be used' );
+
+    my $flying = $handle->begin( sleep => 60_000 );
+    POSIX::sigaction( POSIX::SIGALRM(), POSIX::SigAction->new( sub { die "at once\n" } ) );
+    $sender = signal_when_asleep('ALRM');
+    is( error_of { $handle->sleep(60_000) }, "at once\n", 'one that dies ends the call' );
+    waitpid $sender, 0;
+    for my $way ( sub { $handle->one }, sub { $handle->ping }, sub { $handle->begin('one') }, sub { $handle->connect } ) {
+        my $error = error_of { $way->() };
+        $is_misuse->( $error, 'another call' );
+        ok( $error->not_executed, 'which did not run' );
+    }
+    my $error = error_of { $flying->wait };
+    $is_misuse->( $error, 'a call in flight' );
+    ok( $error->unknown, 'which may run' );
+
+    my $safe = POSIX::SigAction->new( sub { die "in between\n" } );
+    $safe->safe(1);
+    POSIX::sigaction( POSIX::SIGALRM(), $safe );
+    $sender = signal_when_asleep('ALRM');
+    is( error_of { $go->sleep(60_000) }, "in between\n", 'a safe one that dies ends the call' );
+    waitpid $sender, 0;
+    is( $go->one, 1, 'and the handle can be used' );
+    POSIX::sigaction( POSIX::SIGALRM(), $before );
+};
+
 subtest 'a handler that closes, or lets go' => sub {
     my $handle = Nearcall->new( $server->address, timeout => 10 );
     $handle->sleep(0);    # it sleeps in no other call
