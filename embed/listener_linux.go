@@ -25,6 +25,7 @@ func keepListener(of net.Listener) (*listener, error) {
 		syscall.Conn
 		File() (*os.File, error)
 		Lock() *os.File
+		Waiting() *os.File
 	})
 	if !ok {
 		return nil, errors.ErrUnsupported
@@ -34,7 +35,7 @@ func keepListener(of net.Listener) (*listener, error) {
 		return nil, err
 	}
 	raw, err := keep(file)
-	for _, other := range []syscall.Conn{socket, socket.Lock()} {
+	for _, other := range []syscall.Conn{socket, socket.Lock(), socket.Waiting()} {
 		if err == nil {
 			_, err = keep(other)
 		}

@@ -59,6 +59,10 @@ func (l *listener) File() (*os.File, error) {
 // as long as anybody has the file open. The file belongs to the listener.
 func (l *listener) Lock() *os.File { return l.lock }
 
+// Waiting returns the listener's own second descriptor of the socket, which keeps the socket
+// open as the first one does. The file belongs to the listener.
+func (l *listener) Waiting() *os.File { return l.waiting }
+
 // SyscallConn implements syscall.Conn.
 func (l *listener) SyscallConn() (syscall.RawConn, error) {
 	socket, ok := l.Listener.(syscall.Conn)
