@@ -66,10 +66,12 @@ void ncp_run_signal_handlers(pTHX_ ncp_invocation *call, int outcome)
 {
     ncp_handle *handle = call->handle;
     U32 requests = handle->requests;
+    U32 fetches = handle->fetches;
+    bool is_decoding = outcome == NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
 
     ncp_keep(aTHX_ call);
     PERL_ASYNC_CHECK();
-    if (handle->client && handle->requests == requests)
+    if (handle->client && handle->requests == requests && !(is_decoding && handle->fetches != fetches))
         return;
     ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, outcome, call->name,
         newSVpvs("a signal handler called or closed the same handle, which gave this call up; "
@@ -99,6 +101,16 @@ int64_t ncp_now_ms(void)
 int64_t ncp_coarse_now_ms(void)
 {
     return milliseconds_of(CLOCK_MONOTONIC_COARSE);
+}
+
+/* An error of finding the function has its time from here on. */
+ncp_bounds ncp_bounds_of(const ncp_invocation *call)
+{
+    ncp_bounds bounds = {
+        .began_ms = call->sent_ms ? call->sent_ms : ncp_coarse_now_ms(), .timeout_ms = call->timeout_ms,
+    };
+
+    return bounds;
 }
 
 int64_t ncp_left_ms(pTHX_ const ncp_invocation *call, int64_t began_ms, const char *reason)
@@ -281,21 +293,23 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     if (!call->function)
         ncp_find(aTHX_ call);
     for (;;) {
-        int64_t began_ms;
+        ncp_bounds bounds;
         SV *error;
         U32 count = call->attempts_left == attempts_max ? ncp_plain_values(aTHX_ call, values) : 0;
 
         /* What it takes to find, compare and encode has been taken off already. */
         if (UNLIKELY(count == 0))
             (void)ncp_encode_request(aTHX_ call);
-        began_ms = ncp_coarse_now_ms();
+        call->sent_ms = ncp_coarse_now_ms();
         r = send_and_wait(aTHX_ call, values, count, ret_reply);
         if (LIKELY(r == NEARCALL_OK))
             return;
         if (!ncp_is_refused(call->handle->client, r) || call->attempts_left == 0)
             ncp_throw_client(aTHX_ call);
-        error = sv_2mortal(ncp_error_from_client(aTHX_ call->handle->client, call->name));
-        ncp_shorten_timeout(call, ncp_coarse_now_ms() - began_ms);
+        bounds = ncp_bounds_of(call);
+        error = sv_2mortal(ncp_error_from_client(aTHX_ call->handle->client, call->name, &bounds));
+        ncp_shorten_timeout(call, ncp_coarse_now_ms() - call->sent_ms);
+        call->sent_ms = 0;
         if (!ncp_has_changed(aTHX_ call, call->revision))
             ncp_throw(aTHX_ SvREFCNT_inc_simple_NN(error));
         if (call->has_asked)
@@ -346,6 +360,7 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     call->name = ncp_mortal_copy(aTHX_ call->name);
     name = ncp_name_text(aTHX_ call->name, &name_bytes);
     handle->requests++;
+    call->sent_ms = ncp_coarse_now_ms();
     ncp_protect_stack(aTHX_ handle);
     ncp_use_options(call);
     r = nearcall_call(client, name, SvPVX(bytes), SvCUR(bytes), call->timeout_ms, ret_reply);
@@ -434,11 +449,11 @@ void ncp_return_list(pTHX_ I32 ax, AV *results, bool is_kept)
 }
 
 static void return_single(pTHX_ I32 ax, const ncp_invocation *call, const ncp_plan *plan,
-                          const nearcall_reply *reply)
+                          const nearcall_reply *reply, const ncp_bounds *bounds)
 {
     SV *error = NULL;
     SV *result = ncp_decode_single(aTHX_ call->handle, call->options, call->function->name, plan, reply,
-                                   &error);
+                                   bounds, &error);
 
     if (!result)
         ncp_throw(aTHX_ error);
@@ -446,25 +461,28 @@ static void return_single(pTHX_ I32 ax, const ncp_invocation *call, const ncp_pl
 }
 
 static void return_several(pTHX_ I32 ax, const ncp_invocation *call, const ncp_plan *plan,
-                           const nearcall_reply *reply)
+                           const nearcall_reply *reply, const ncp_bounds *bounds)
 {
     SV *error = NULL;
     AV *results = ncp_decode_results(aTHX_ call->handle, call->options, call->function->name, plan, reply,
-                                     &error);
+                                     bounds, &error);
 
     if (!results)
         ncp_throw(aTHX_ error);
     ncp_return_list(aTHX_ ax, results, false);
 }
 
-void ncp_return_reply(pTHX_ I32 ax, const ncp_invocation *call, const nearcall_reply *reply)
+void ncp_return_reply(pTHX_ I32 ax, ncp_invocation *call, const nearcall_reply *reply)
 {
     const ncp_plan *plan = ncp_plan_current(aTHX_ call->function);
+    ncp_bounds bounds = ncp_bounds_of(call);
+
+    bounds.call = call;
 
     if (reply->codec == NEARCALL_CODEC_RAW)
         return_one(aTHX_ ax, newSVpvn_flags((const char *)reply->data, reply->bytes, SVs_TEMP));
     else if (plan->results_count == 1)
-        return_single(aTHX_ ax, call, plan, reply);
+        return_single(aTHX_ ax, call, plan, reply, &bounds);
     else
-        return_several(aTHX_ ax, call, plan, reply);
+        return_several(aTHX_ ax, call, plan, reply, &bounds);
 }

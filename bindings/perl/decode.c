@@ -1,11 +1,28 @@
-/* Replies into Perl values, as the function's description says. No user code
- * runs here, so the reply's bytes stay where they are until it is done. */
+/* Replies into Perl values, as the function's description says. The only user code that runs
+ * here is handlers of signals; one that uses the reply's handle ends the call. */
 #include "nearcall_perl.h"
 
 #include <string.h>
 
+/* Values take a byte of a reply each, and some hundred nanoseconds: millions of them last for seconds. */
+#define VALUES_BETWEEN_LOOKS 4096
+
+/* One takes some 30 ns, where nothing of it is in the processor's caches. */
+#define VALUES_GIVEN_BACK_PER_MS 32768
+
+/* A value that nothing owns yet: a handler that dies leads past the functions that would free it. */
+typedef struct unfinished {
+    SV *value;
+    struct unfinished *outer;
+} unfinished;
+
 typedef struct decoder {
     nearcall_reader reader;
+    const ncp_bounds *bounds; /* NULL: none */
+    unfinished *innermost;
+    U32 values_left;          /* until the time is looked at */
+    U32 looks;
+    bool is_late;
     ncp_handle *handle; /* whose reply it is; NULL: no files came with it */
     bool gives_packed;
     int depth;
@@ -23,10 +40,69 @@ static SV *misfit(decoder *d, const char *expected)
     return NULL;
 }
 
-static SV *discard(pTHX_ void *container)
+static void hold(decoder *d, unfinished *what, void *value)
 {
-    SvREFCNT_dec((SV *)container);
+    what->value = (SV *)value;
+    what->outer = d->innermost;
+    d->innermost = what;
+}
+
+static SV *let_go(decoder *d)
+{
+    SV *value = d->innermost->value;
+
+    d->innermost = d->innermost->outer;
+    return value;
+}
+
+static SV *discard(pTHX_ decoder *d)
+{
+    SvREFCNT_dec(let_go(d));
     return NULL;
+}
+
+/* ---- The call's time, and signals ---- */
+
+/* Whether the time is over, or will be once all that was made has been given back. */
+static bool is_late(const decoder *d)
+{
+    const ncp_bounds *bounds = d->bounds;
+    int64_t given_back_ms = (int64_t)d->looks * VALUES_BETWEEN_LOOKS / VALUES_GIVEN_BACK_PER_MS;
+
+    return bounds->timeout_ms > 0
+        && ncp_coarse_now_ms() - bounds->began_ms + given_back_ms >= bounds->timeout_ms;
+}
+
+/* What is unfinished is freed if a handler dies or used the handle. */
+static void run_handlers(pTHX_ const decoder *d)
+{
+    AV *held = newAV();
+    const unfinished *what;
+
+    ENTER;
+    SAVEFREESV((SV *)held);
+    for (what = d->innermost; what; what = what->outer)
+        av_push(held, what->value);
+    ncp_run_signal_handlers(aTHX_ d->bounds->call, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
+    AvFILLp(held) = -1;
+    LEAVE;
+}
+
+static bool look(pTHX_ decoder *d)
+{
+    d->values_left = VALUES_BETWEEN_LOOKS;
+    d->looks++;
+    if (!d->bounds)
+        return true;
+    d->is_late = is_late(d);
+    if (!d->is_late && d->bounds->call && PL_sig_pending)
+        run_handlers(aTHX_ d);
+    return !d->is_late;
+}
+
+static inline bool count_value(pTHX_ decoder *d)
+{
+    return LIKELY(--d->values_left > 0) || look(aTHX_ d);
 }
 
 /* Every element takes a byte at least, so a lying count allocates nothing. */
@@ -140,12 +216,14 @@ static SV *decode_read(pTHX_ decoder *d, const ncp_type *type, const nearcall_va
 
 static SV *decode_block(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *block)
 {
+    unfinished self;
     AV *list;
     U32 i;
 
     if (block->extension_type != type->packed)
         return misfit(d, type->name);
     list = newAV();
+    hold(d, &self, list);
     if (block->count > 0)
         av_extend(list, (SSize_t)block->count - 1);
     for (i = 0; i < block->count; i++) {
@@ -155,11 +233,11 @@ static SV *decode_block(pTHX_ decoder *d, const ncp_type *type, const nearcall_v
             element = decode_read(aTHX_ d, type->element, &value);
         if (!element) {
             (void)misfit(d, type->element->name);
-            return discard(aTHX_ list);
+            return discard(aTHX_ d);
         }
         av_push(list, element);
     }
-    return newRV_noinc((SV *)list);
+    return newRV_noinc(let_go(d));
 }
 
 /* As pack has it, from a block or from an array. */
@@ -186,6 +264,7 @@ static SV *decode_packed(pTHX_ decoder *d, const ncp_type *type, const nearcall_
 
 static SV *decode_list(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
 {
+    unfinished self;
     AV *list;
     U32 i;
 
@@ -198,24 +277,29 @@ static SV *decode_list(pTHX_ decoder *d, const ncp_type *type, const nearcall_va
     if (value->type != NEARCALL_ARRAY || !plausible(d, value))
         return misfit(d, type->name);
     list = newAV();
+    hold(d, &self, list);
     if (value->count > 0)
         av_extend(list, (SSize_t)value->count - 1);
     for (i = 0; i < value->count; i++) {
         SV *element = decode_value(aTHX_ d, type->element);
         if (!element)
-            return discard(aTHX_ list);
+            return discard(aTHX_ d);
         av_push(list, element);
     }
-    return newRV_noinc((SV *)list);
+    return newRV_noinc(let_go(d));
 }
 
 static bool decode_pair(pTHX_ decoder *d, const ncp_type *type, HV *map)
 {
+    unfinished self;
     SV *key = decode_value(aTHX_ d, type->key);
     SV *element = NULL;
 
-    if (key && SvOK(key) && !SvROK(key))
+    if (key && SvOK(key) && !SvROK(key)) {
+        hold(d, &self, key);
         element = decode_value(aTHX_ d, type->element);
+        (void)let_go(d);
+    }
     if (element)
         (void)hv_store_ent(map, key, element, 0);
     SvREFCNT_dec(key);
@@ -224,6 +308,7 @@ static bool decode_pair(pTHX_ decoder *d, const ncp_type *type, HV *map)
 
 static SV *decode_map(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
 {
+    unfinished self;
     HV *map;
     U32 i;
 
@@ -232,10 +317,11 @@ static SV *decode_map(pTHX_ decoder *d, const ncp_type *type, const nearcall_val
     if (value->type != NEARCALL_MAP || !plausible(d, value))
         return misfit(d, type->name);
     map = newHV();
+    hold(d, &self, map);
     for (i = 0; i < value->count; i++)
         if (!decode_pair(aTHX_ d, type, map))
-            return discard(aTHX_ map);
-    return newRV_noinc((SV *)map);
+            return discard(aTHX_ d);
+    return newRV_noinc(let_go(d));
 }
 
 static bool is_name(const ncp_field *field, const nearcall_value *key)
@@ -268,7 +354,7 @@ static bool decode_member(pTHX_ decoder *d, const ncp_struct *structure, U32 ind
         return misfit(d, "a field's name") != NULL;
     field = find_field(structure, index, &key);
     if (!field)
-        return nearcall_skip(&d->reader) == NEARCALL_OK;
+        return nearcall_skip(&d->reader) == NEARCALL_OK && count_value(aTHX_ d);
     element = decode_value(aTHX_ d, field->type);
     if (!element)
         return false;
@@ -278,16 +364,18 @@ static bool decode_member(pTHX_ decoder *d, const ncp_struct *structure, U32 ind
 
 static SV *decode_struct(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
 {
+    unfinished self;
     HV *hash;
     U32 i;
 
     if (value->type != NEARCALL_MAP || !plausible(d, value))
         return misfit(d, type->name);
     hash = newHV();
+    hold(d, &self, hash);
     for (i = 0; i < value->count; i++)
         if (!decode_member(aTHX_ d, type->structure, i, hash))
-            return discard(aTHX_ hash);
-    return newRV_noinc((SV *)hash);
+            return discard(aTHX_ d);
+    return newRV_noinc(let_go(d));
 }
 
 /* ---- Any ---- */
@@ -343,7 +431,7 @@ static const decode_function decoders[] = {
 
 static SV *decode_read(pTHX_ decoder *d, const ncp_type *type, const nearcall_value *value)
 {
-    return decoders[type->kind](aTHX_ d, type, value);
+    return count_value(aTHX_ d) ? decoders[type->kind](aTHX_ d, type, value) : NULL;
 }
 
 static SV *decode_value(pTHX_ decoder *d, const ncp_type *type)
@@ -369,6 +457,13 @@ static SV *misfit_error(pTHX_ SV *function_name, const char *expected)
 
     return ncp_error_new(aTHX_ -NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
                          function_name, message, NULL);
+}
+
+static SV *late_error(pTHX_ SV *function_name)
+{
+    return ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST, function_name,
+        newSVpvs("the deadline passed while the result was decoded; ask for less in one call, or give it "
+                 "a longer timeout"), NULL);
 }
 
 /* Whether a reply is one value and nothing behind it, as deep as the protocol
@@ -414,7 +509,8 @@ static SV *decode_result(pTHX_ decoder *d, SV *function_name, const ncp_type *ty
     SV *result = decode_value(aTHX_ d, type);
 
     if (!result)
-        *ret_error = misfit_error(aTHX_ function_name, d->expected ? d->expected : "a result");
+        *ret_error = d->is_late ? late_error(aTHX_ function_name)
+                                : misfit_error(aTHX_ function_name, d->expected ? d->expected : "a result");
     return result;
 }
 
@@ -428,9 +524,10 @@ static bool is_one_value(const nearcall_reply *reply, nearcall_value *ret_value)
 }
 
 SV *ncp_decode_single(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,
-                      const nearcall_reply *reply, SV **ret_error)
+                      const nearcall_reply *reply, const ncp_bounds *bounds, SV **ret_error)
 {
-    decoder d = { .handle = handle, .gives_packed = ncp_gives_packed(options) };
+    decoder d = { .handle = handle, .gives_packed = ncp_gives_packed(options), .bounds = bounds,
+                  .values_left = VALUES_BETWEEN_LOOKS };
     nearcall_value value;
     SV *result;
 
@@ -443,10 +540,11 @@ SV *ncp_decode_single(pTHX_ ncp_handle *handle, const SV *options, SV *function_
 }
 
 AV *ncp_decode_results(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,
-                       const nearcall_reply *reply, SV **ret_error)
+                       const nearcall_reply *reply, const ncp_bounds *bounds, SV **ret_error)
 {
     AV *results = (AV *)sv_2mortal((SV *)newAV());
-    decoder d = { .handle = handle, .gives_packed = ncp_gives_packed(options) };
+    decoder d = { .handle = handle, .gives_packed = ncp_gives_packed(options), .bounds = bounds,
+                  .values_left = VALUES_BETWEEN_LOOKS };
     U32 i;
 
     if (reply->codec == NEARCALL_CODEC_RAW) {
@@ -464,10 +562,24 @@ AV *ncp_decode_results(pTHX_ ncp_handle *handle, const SV *options, SV *function
     return results;
 }
 
-SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes)
+SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes, const ncp_bounds *bounds)
 {
-    decoder d = { .reader = { data, data + bytes } };
-    SV *details = decode_value(aTHX_ &d, &any_list);
+    decoder d = { .reader = { data, data + bytes }, .depth = 1, .bounds = bounds, .values_left = VALUES_BETWEEN_LOOKS };
+    AV *details = newAV();
+    nearcall_value list;
+    U32 i;
 
-    return details ? details : newRV_noinc((SV *)newAV());
+    if (nearcall_read(&d.reader, &list) != NEARCALL_OK || list.type != NEARCALL_ARRAY)
+        return newRV_noinc((SV *)details);
+    for (i = 0; i < list.count; i++) {
+        SV *detail = decode_value(aTHX_ &d, &any_type);
+        if (detail) {
+            av_push(details, detail);
+            continue;
+        }
+        if (!d.is_late)
+            av_clear(details);
+        break;
+    }
+    return newRV_noinc((SV *)details);
 }

@@ -297,7 +297,7 @@ void ncp_check_room(pTHX_ const ncp_encoder *e)
 
     if (LIKELY(nearcall_put_check(e->client) == NEARCALL_OK))
         return;
-    error = ncp_error_from_client(aTHX_ e->client, e->call->name);
+    error = ncp_error_from_client(aTHX_ e->client, e->call->name, NULL);
     message = hv_fetchs((HV *)SvRV(error), "message", 0);
     place = ncp_place(aTHX_ e);
     sv_catpvf(place, ": %" SVf, SVfARG(*message));

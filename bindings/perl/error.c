@@ -63,7 +63,7 @@ SV *ncp_error_busy(pTHX_ int outcome, SV *function_name)
                  "make another handle if it has died"), NULL);
 }
 
-SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name)
+SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name, const ncp_bounds *bounds)
 {
     size_t bytes = 0;
     const uint8_t *details;
@@ -76,7 +76,7 @@ SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name
     details = nearcall_error_details(client, &bytes);
     return ncp_error_new(aTHX_ nearcall_error_code(client), nearcall_error_outcome(client),
                          function_name, text_from_peer(aTHX_ nearcall_error_message(client)),
-                         details ? ncp_decode_details(aTHX_ details, bytes) : NULL);
+                         details ? ncp_decode_details(aTHX_ details, bytes, bounds) : NULL);
 }
 
 /* Not what the program's own code has thrown. */
@@ -103,5 +103,7 @@ void ncp_throw(pTHX_ SV *error)
 
 void ncp_throw_client(pTHX_ const ncp_invocation *call)
 {
-    ncp_throw(aTHX_ ncp_error_from_client(aTHX_ call->handle->client, call->name));
+    const ncp_bounds bounds = ncp_bounds_of(call);
+
+    ncp_throw(aTHX_ ncp_error_from_client(aTHX_ call->handle->client, call->name, &bounds));
 }

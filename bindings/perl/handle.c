@@ -71,7 +71,7 @@ static void open_client(pTHX_ ncp_handle *handle)
     if (!handle->functions)
         handle->functions = newHV();
     if (r != NEARCALL_OK)
-        ncp_throw(aTHX_ ncp_error_from_client(aTHX_ handle->client, NULL));
+        ncp_throw(aTHX_ ncp_error_from_client(aTHX_ handle->client, NULL, NULL));
 }
 
 void ncp_handle_open(pTHX_ ncp_handle *handle, const char *address, const nearcall_options *options)

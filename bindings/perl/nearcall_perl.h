@@ -191,6 +191,7 @@ typedef struct ncp_handle {
     U32 references;          /* views, function objects and call objects */
     I32 encodings;           /* that are under way with user code, inside or beside each other */
     U32 requests;            /* grows whenever the library's request changes hands */
+    U32 fetches;             /* grows whenever its reply may */
     U32 attempts_max;        /* how often a call is sent in all */
     SV *booleans[2];         /* false and true as JSON::PP has them; NULL until one comes */
     bool json_booleans;      /* results of type bool are such */
@@ -283,6 +284,7 @@ typedef struct ncp_invocation {
     U32 requests;           /* handle->requests when the request was begun */
     U32 attempts_left;      /* how often its arguments may still be encoded */
     uint32_t revision;      /* of the description that they are encoded by */
+    int64_t sent_ms;        /* since when timeout_ms counts, by the coarse clock; 0: it was not sent */
     int64_t work_began_ms;  /* since when encoding counts: the first code of theirs, or much work; 0: it has not */
     ncp_way_back *way_back; /* NULL: they are not being encoded */
     SV *refusal;            /* of ncp_encode_request() */
@@ -377,7 +379,7 @@ SV *ncp_unless_outdated(pTHX_ ncp_invocation *call, SV *error);
 
 /* Leaves results in place of an XSUB's arguments, as its context wants them. An array that
  * is kept is not handed out itself. */
-void ncp_return_reply(pTHX_ I32 ax, const ncp_invocation *call, const nearcall_reply *reply);
+void ncp_return_reply(pTHX_ I32 ax, ncp_invocation *call, const nearcall_reply *reply);
 void ncp_return_list(pTHX_ I32 ax, AV *results, bool is_kept);
 
 /* ---- Values (encode.c, encode_plain.c, decode.c) ---- */
@@ -401,17 +403,27 @@ bool ncp_encode_plain(pTHX_ ncp_invocation *call);
  * the caller owns, is final unless the server describes the function otherwise by now. */
 bool ncp_encode_request(pTHX_ ncp_invocation *call);
 
+/* What decoding may take; where it is given as NULL, whatever it needs. */
+typedef struct ncp_bounds {
+    int64_t began_ms;     /* by the coarse clock */
+    int64_t timeout_ms;   /* since then; none above 0: no limit */
+    ncp_invocation *call; /* for the handlers of signals to run; NULL: they wait */
+} ncp_bounds;
+
+/* Those of a call that is waited for. */
+ncp_bounds ncp_bounds_of(const ncp_invocation *call);
+
 /* The result of a function that has one, which the caller owns; or NULL and an
  * error to throw. */
 SV *ncp_decode_single(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,
-                      const nearcall_reply *reply, SV **ret_error);
+                      const nearcall_reply *reply, const ncp_bounds *bounds, SV **ret_error);
 
 /* All results as a mortal array; or NULL and an error to throw. */
 AV *ncp_decode_results(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,
-                       const nearcall_reply *reply, SV **ret_error);
+                       const nearcall_reply *reply, const ncp_bounds *bounds, SV **ret_error);
 
-/* An error's details; an empty array for bytes that cannot be read. */
-SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes);
+/* An error's details, as many as there is time for; an empty array for bytes that cannot be read. */
+SV *ncp_decode_details(pTHX_ const uint8_t *data, size_t bytes, const ncp_bounds *bounds);
 
 /* ---- Files and connections (files.c) ---- */
 
@@ -435,8 +447,8 @@ void ncp_load(pTHX_ const char *file);
 
 /* A new Nearcall::Error; takes over message and details (NULL for none). */
 SV *ncp_error_new(pTHX_ int code, int outcome, SV *function_name, SV *message, SV *details);
-SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name);
 SV *ncp_error_busy(pTHX_ int outcome, SV *function_name);
+SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name, const ncp_bounds *bounds);
 
 /* For a caller, who may change or lock it; another's exception itself. */
 SV *ncp_error_copy(pTHX_ SV *error);

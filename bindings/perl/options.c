@@ -107,7 +107,7 @@ static SV *options_new(pTHX_ const ncp_view *former, nearcall_call_options *give
     sv_magicext(holder, NULL, PERL_MAGIC_ext, &options_magic, (char *)options, 0)->mg_flags |= MGf_DUP;
     former->handle->requests++;
     if (nearcall_view_new(client, before ? before->view : NULL, given, &options->view) != NEARCALL_OK)
-        ncp_throw(aTHX_ ncp_error_from_client(aTHX_ client, NULL));
+        ncp_throw(aTHX_ ncp_error_from_client(aTHX_ client, NULL, NULL));
     options->attempts_max = given->attempts_max ? given->attempts_max : before ? before->attempts_max : 0;
     options->gives_packed = gives_packed || (before && before->gives_packed);
     if (SvOK(reply_metadata))

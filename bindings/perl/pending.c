@@ -404,11 +404,29 @@ static void attempt(pTHX_ ncp_call *call, const char *method)
     LEAVE;
 }
 
+/* What came in time is given whenever it is fetched: reading it may then take as long as the call. */
+static ncp_bounds bounds_of(const ncp_call *call)
+{
+    int64_t now_ms = ncp_coarse_now_ms();
+    bool is_over = call->timeout_ms > 0 && now_ms - call->began_ms >= call->timeout_ms;
+    ncp_bounds bounds = { .began_ms = is_over ? now_ms : call->began_ms, .timeout_ms = call->timeout_ms };
+
+    return bounds;
+}
+
+static SV *error_of(pTHX_ const ncp_call *call)
+{
+    const ncp_bounds bounds = bounds_of(call);
+
+    return ncp_error_from_client(aTHX_ call->handle->client, call->name, &bounds);
+}
+
 static void keep_results(pTHX_ ncp_call *call, const nearcall_reply *reply)
 {
+    const ncp_bounds bounds = bounds_of(call);
     SV *error = NULL;
     AV *results = ncp_decode_results(aTHX_ call->handle, call->options, call->function->name, call->plan, reply,
-                                     &error);
+                                     &bounds, &error);
 
     if (!results) {
         fail(call, error);
@@ -448,7 +466,7 @@ static void forget_arguments(pTHX_ ncp_call *call)
 
 static void find_again(pTHX_ ncp_call *call)
 {
-    call->refusal = ncp_error_from_client(aTHX_ call->handle->client, call->name);
+    call->refusal = error_of(aTHX_ call);
     take_off_time(call);
     sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
     attempt(aTHX_ call, "_find");
@@ -462,7 +480,7 @@ static void finish(pTHX_ ncp_call *call, int r, const nearcall_reply *reply)
         && ncp_is_refused(call->handle->client, r))
         find_again(aTHX_ call);
     else if (r != NEARCALL_OK)
-        fail(call, ncp_error_from_client(aTHX_ call->handle->client, call->name));
+        fail(call, error_of(aTHX_ call));
     else if (call->state == NCP_RESOLVING)
         send_resolved(aTHX_ call);
     else
@@ -493,6 +511,7 @@ static bool look(pTHX_ ncp_call *call)
         return true;
     if (call->is_encoding)
         return false;
+    call->handle->fetches++;
     r = nearcall_poll(call->handle->client, call->id, &reply);
     if (r == NEARCALL_E_AGAIN)
         return false;
@@ -507,6 +526,7 @@ bool ncp_call_ready(pTHX_ ncp_call *call)
         return true;
     if (call->is_encoding)
         return false;
+    call->handle->fetches++;
     (void)nearcall_process(call->handle->client);
     return look(aTHX_ call);
 }
@@ -517,6 +537,7 @@ static void wait_once(pTHX_ ncp_call *call)
     nearcall_reply reply;
     int r;
 
+    call->handle->fetches++;
     while ((r = nearcall_wait(call->handle->client, call->id, &reply)) == NEARCALL_E_INTERRUPTED) {
         ncp_keep(aTHX_ &invocation);
         PERL_ASYNC_CHECK();
@@ -573,6 +594,7 @@ AV *ncp_process(pTHX_ ncp_handle *handle)
     AV *finished = (AV *)sv_2mortal((SV *)newAV());
     ncp_call *call;
 
+    handle->fetches++;
     /* A lost connection finishes its calls with their own errors. */
     (void)nearcall_process(handle->client);
     finish_all(aTHX_ handle);
