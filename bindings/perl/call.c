@@ -113,6 +113,15 @@ ncp_bounds ncp_bounds_of(const ncp_invocation *call)
     return bounds;
 }
 
+ncp_bounds ncp_bounds_begun(int64_t began_ms, int64_t timeout_ms)
+{
+    int64_t now_ms = ncp_coarse_now_ms();
+    bool is_over = timeout_ms > 0 && now_ms - began_ms >= timeout_ms;
+    ncp_bounds bounds = { .began_ms = is_over ? now_ms : began_ms, .timeout_ms = timeout_ms };
+
+    return bounds;
+}
+
 int64_t ncp_left_ms(pTHX_ const ncp_invocation *call, int64_t began_ms, const char *reason)
 {
     int64_t left_ms;

@@ -413,6 +413,10 @@ typedef struct ncp_bounds {
 /* Those of a call that is waited for. */
 ncp_bounds ncp_bounds_of(const ncp_invocation *call);
 
+/* Those of one that was begun. What came in time is given whenever it is fetched: reading it may then
+ * take as long as the call. */
+ncp_bounds ncp_bounds_begun(int64_t began_ms, int64_t timeout_ms);
+
 /* The result of a function that has one, which the caller owns; or NULL and an
  * error to throw. */
 SV *ncp_decode_single(pTHX_ ncp_handle *handle, const SV *options, SV *function_name, const ncp_plan *plan,

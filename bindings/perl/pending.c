@@ -404,26 +404,16 @@ static void attempt(pTHX_ ncp_call *call, const char *method)
     LEAVE;
 }
 
-/* What came in time is given whenever it is fetched: reading it may then take as long as the call. */
-static ncp_bounds bounds_of(const ncp_call *call)
-{
-    int64_t now_ms = ncp_coarse_now_ms();
-    bool is_over = call->timeout_ms > 0 && now_ms - call->began_ms >= call->timeout_ms;
-    ncp_bounds bounds = { .began_ms = is_over ? now_ms : call->began_ms, .timeout_ms = call->timeout_ms };
-
-    return bounds;
-}
-
 static SV *error_of(pTHX_ const ncp_call *call)
 {
-    const ncp_bounds bounds = bounds_of(call);
+    const ncp_bounds bounds = ncp_bounds_begun(call->began_ms, call->timeout_ms);
 
     return ncp_error_from_client(aTHX_ call->handle->client, call->name, &bounds);
 }
 
 static void keep_results(pTHX_ ncp_call *call, const nearcall_reply *reply)
 {
-    const ncp_bounds bounds = bounds_of(call);
+    const ncp_bounds bounds = ncp_bounds_begun(call->began_ms, call->timeout_ms);
     SV *error = NULL;
     AV *results = ncp_decode_results(aTHX_ call->handle, call->options, call->function->name, call->plan, reply,
                                      &bounds, &error);
