@@ -7,9 +7,9 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-// TestWhoHasReturnedIsNotLate: on a busy machine a goroutine may stand still between its
-// function's return and its own end, longer than a function that is cancelled is waited for.
-func TestWhoHasReturnedIsNotLate(t *testing.T) {
+// oneFunction returns a server of a function called one, ready to serve.
+func oneFunction(t *testing.T) (*Server, *functionTable) {
+	t.Helper()
 	s, err := New()
 	if err != nil {
 		t.Fatal(err)
@@ -21,6 +21,13 @@ func TestWhoHasReturnedIsNotLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s, table
+}
+
+// TestWhoHasReturnedIsNotLate: on a busy machine a goroutine may stand still between its
+// function's return and its own end, longer than a function that is cancelled is waited for.
+func TestWhoHasReturnedIsNotLate(t *testing.T) {
+	s, table := oneFunction(t)
 	f := table.byName["one"]
 	f.slots = make(chan struct{}) // who leaves stands still until somebody sends
 	e := &execution{server: s, function: f, codec: wire.CodecJSON, payload: []byte("[]"), context: &callContext{function: f, origin: &contextOrigin{clock: &s.clock}}}

@@ -12,17 +12,7 @@ import (
 // begun a call from which another goroutine has taken the role.
 func slowSimple(t *testing.T) *reader {
 	t.Helper()
-	s, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Register("one", func() int64 { return 1 }); err != nil {
-		t.Fatal(err)
-	}
-	table, err := s.prepare()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, table := oneFunction(t)
 	c := newConnection(&service{server: s, table: table}, &narrowCarrier{room: 1 << 10}, Peer{}, nobody())
 	c.agreed.frameBytesMax = wire.FrameBytesMax
 	e := &c.reader.inline

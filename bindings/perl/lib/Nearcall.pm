@@ -558,18 +558,13 @@ die, as in the usual
 
 The handle can be used afterwards, and the call that was left is cancelled. If a handler makes a call through the
 same handle, the call that it has interrupted fails with C<CANCELLED>. So use another handle in signal handlers.
-
-All that is about handlers in C<%SIG>. One that L<POSIX/sigaction> has installed is run by perl at once, inside the
-library, unless its C<POSIX::SigAction> was told C<safe(1)>. Its calls through the same handle fail with C<MISUSE>. If
-it dies the handle is unusable: all its calls then fail with C<MISUSE>, and another has to be made. So write
-C<< $action->safe(1) >>.
+Handlers of L<POSIX/sigaction> need C<< $action->safe(1) >>; without it, one that dies leaves the handle unusable.
 
 =head1 FORK AND THREADS
 
 A handle that was opened before C<fork> works in parent and child. The child's first call opens a connection of its
 own. Whatever the child does with objects that it has inherited, even if it drops them or exits, nothing is sent on the
-parent's connection. Calls that were in flight belong to the parent; waiting for one in the child throws
-C<UNAVAILABLE>, outcome unknown.
+parent's connection. Calls in flight are the parent's: in the child, waiting throws C<UNAVAILABLE>, outcome unknown.
 
 A new thread (L<threads>, or mod_perl under a threaded MPM) has copies of all objects, which open a connection of
 their own when they are first used. No thread disturbs another's. Calls that were in flight belong to the thread that
