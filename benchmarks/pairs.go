@@ -66,7 +66,7 @@ func (o options) compare(ctx context.Context) error {
 	return nil
 }
 
-// measureSets measures rows of two trees, and keeps the p10 of every turn, after each set.
+// measureSets measures rows of two trees, and keeps the figure of every turn, after each set.
 func (o options) measureSets(ctx context.Context, path string) error {
 	if o.sets < gate.SetsMin {
 		return fmt.Errorf("%d sets: no difference is told from chance by fewer than %d", o.sets, gate.SetsMin)
@@ -142,10 +142,25 @@ func takePairs(ctx context.Context, pairs int, base, head *side) gate.Row {
 	})
 	row := gate.Row{Name: head.row.plan.name, Bytes: head.row.plan.size, FailedBase: base.row.failed, FailedHead: head.row.failed}
 	if row.FailedBase == "" && row.FailedHead == "" {
-		row.Sets = []gate.Set{{Base: base.row.figures(p10), Head: head.row.figures(p10)}}
+		of := comparedFigure(head.row.plan)
+		row.Sets = []gate.Set{{Base: base.row.figures(of), Head: head.row.figures(of)}}
 	}
 	return row
 }
+
+// comparedFigure is what of a turn is compared: what the fastest tenth of calls took or, where
+// many calls are in flight, what each call of the whole turn took. Of those the scheduler makes
+// two kinds of samples, all requests read at once or a part of them one by one, and a server
+// that needs less time is let in between more often: fast samples are fewer and longer, and
+// calls take less time.
+func comparedFigure(row rowPlan) func(round) float64 {
+	if row.callers > 1 {
+		return ofEachCall
+	}
+	return p10
+}
+
+func ofEachCall(r round) float64 { return 1e9 / r.perSecond } // ns
 
 // on does something on the scene of the side, which ends with it.
 func (s *side) on(do func()) {

@@ -36,6 +36,16 @@ func TestPairsHaveATurnOfEachSide(t *testing.T) {
 	}
 }
 
+// Of calls in flight together the turn is judged by the rate that is published.
+func TestCallsInFlightAreComparedByTheirRate(t *testing.T) {
+	turn := round{p10: 3, perSecond: 1e8}
+	for callers, want := range map[int]float64{1: 3, 64: 10} {
+		if got := comparedFigure(rowPlan{callers: callers})(turn); got != want {
+			t.Errorf("%d in flight: %v ns, want %v", callers, got, want)
+		}
+	}
+}
+
 func TestPairsOfASideThatFailsAreNone(t *testing.T) {
 	for name, row := range map[string]gate.Row{"base": pairsOfFakes(t, t.Context(), "dies", ""), "head": pairsOfFakes(t, t.Context(), "", "dies")} {
 		why := map[string]string{"base": row.FailedBase, "head": row.FailedHead}
