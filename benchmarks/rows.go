@@ -26,7 +26,7 @@ var rowsText string
 func (t tools) rowValues() map[string][]string {
 	processors, busy := busyCounts(t.processors())
 	return map[string][]string{
-		"function": report.PublishedFunctions, "errand": report.Errands, "bytes": numbers(report.LargeBytes...), "few": {"1", "2"}, "several": {"16", "64"},
+		"function": report.PublishedFunctions, "errand": report.Errands, "bytes": numbers(report.LargeBytes...), "value": numbers(report.ValueBytes...), "few": {"1", "2"}, "several": {"16", "64"},
 		"heavy": {"cobra", "perl", "python"}, "condition": {report.Sustained, report.Played},
 		"idle": numbers(report.IdleCounts...), "many": numbers(report.ManyCallers...),
 		"busy": numbers(busy...), "scheduler": numbers(processors), "processors": numbers(report.Processors...),
@@ -107,6 +107,7 @@ var rowWords = map[string]func(t tools, row *rowPlan, value string){
 	"callers":    func(_ tools, row *rowPlan, value string) { row.callers = number(value) },
 	"processes":  func(_ tools, row *rowPlan, value string) { row.processes = number(value) },
 	"per_s":      func(_ tools, row *rowPlan, value string) { row.perSecond = number(value) },
+	"starts":     func(_ tools, row *rowPlan, value string) { row.startsIn = duration(value) },
 	"about":      func(_ tools, row *rowPlan, value string) { row.about = duration(value) },
 	"processors": func(_ tools, row *rowPlan, value string) { row.goMaxProcs = number(value) },
 	"apart":      func(_ tools, row *rowPlan, _ string) { row.pinning = "each side on a CPU of its own" },

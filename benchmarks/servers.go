@@ -9,6 +9,7 @@ import (
 
 	"github.com/nearcall/nearcall/benchmarks/process"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // A serverPlan is what rows call: a program as it is started, or where callers find
@@ -25,6 +26,7 @@ type serverPlan struct {
 	// session is whether it is in a session of its own, where services and residents are: the
 	// scheduler gives every session a group, and waking one of another costs more.
 	session bool
+	values  bool // whether it takes and gives values that are larger than a frame
 	many    bool // whether it gives shared memory to more callers than the default allows one user
 	idle    int  // connections that have called once and say nothing more, beside those of rows
 }
@@ -46,7 +48,8 @@ var servers = map[string]serverPlan{
 	"go": {program: "bareserver"}, "go-tcp": {program: "bareserver", tcp: true},
 	"test": testServer, "test-tcp": {program: "testserver", serves: true, tcp: true},
 	"session": {program: "testserver", serves: true, session: true}, "many": {program: "testserver", serves: true, many: true},
-	"event": eventServer, "event-tcp": {program: "eventserver", serves: true, tcp: true},
+	"values": {program: "testserver", serves: true, values: true},
+	"event":  eventServer, "event-tcp": {program: "eventserver", serves: true, tcp: true},
 	"many-event": {program: "eventserver", serves: true, many: true},
 	"shop":       {program: "shopserver", serves: true}, "shop-library": {library: "libshop.so", serves: true},
 	"peer": {peer: true}, "resident": residentServer, "library": testLibrary, "empty": {library: "libempty.so"},
@@ -100,6 +103,9 @@ func (t tools) command(p serverPlan, path string) []string {
 		return append(command, at)
 	}
 	command = append(command, "-address", address)
+	if p.values { // memory at the first call: a caller cannot make many of them until it comes
+		command = append(command, "-value-bytes-max", strconv.Itoa(wire.ValueBytesMaxCeiling), "-shared-memory-after-calls", "1")
+	}
 	if p.many {
 		command = append(command, "-shared-memory-bytes-per-user", strconv.Itoa(manyMemoryBytes))
 	}

@@ -8,7 +8,7 @@
 // are, with "typed" the same by a typed function: values in MessagePack, every answer a
 // slice of its own. With "parcel" the bytes are a field of a struct, and answers
 // are stored where those before them were. With "floats" they are a list of
-// float64. With "each" each has a client of its own, with "bare" a connection of
+// float64, and with "values" bytes that may be more than a frame has. With "each" each has a client of its own, with "bare" a connection of
 // its own to an echo server with a length prefix. With "idle" each has one on which it has
 // called once when the program is ready. With "oneshot" each call has a client
 // of its own, with "persistent" each caller has; "oneshot-timeout" and

@@ -36,6 +36,7 @@ type echoes struct {
 var openers = map[string]func(address string, callers int) (echoes, error){
 	"bare": openBare, "idle": openIdle, "typed": openTyped, "parcel": openParcels, "floats": openFloats,
 	"shared":             func(address string, callers int) (echoes, error) { return openClients(address, 1, callers) },
+	"values":             openValues,
 	"each":               openEach(withDeadline),
 	"persistent":         openEach(noDeadline),
 	"persistent-timeout": openEach(withDeadline),
@@ -47,6 +48,11 @@ func openEach(timeout time.Duration) func(address string, callers int) (echoes, 
 	return func(address string, callers int) (echoes, error) {
 		return openClients(address, callers, callers, client.WithTimeout(timeout))
 	}
+}
+
+// openValues is "shared" with values of any size.
+func openValues(address string, callers int) (echoes, error) {
+	return openClients(address, 1, callers, client.WithValueBytesMax(wire.ValueBytesMaxCeiling))
 }
 
 // openClients returns callers that have that many clients, that is connections, in turns.

@@ -27,6 +27,8 @@ var (
 	// LargeBytes are the sizes that travel outside a slot; the last is 4 MiB, but for what a
 	// frame may hold beside its payload.
 	LargeBytes = []int{4 << 10, 64 << 10, 1 << 20, wire.FrameBytesMax - wire.ExtensionBytesMax}
+	// ValueBytes are sizes that no frame has, up to the largest that there is.
+	ValueBytes = []int{64 << 20, wire.ValueBytesMaxCeiling}
 	// Processors are the values of GOMAXPROCS that the poller's benchmarks run with.
 	Processors = []int{1, 2, 4, 8, 16, 32}
 	// PublishedRuns are how many runs were made one after the other.

@@ -17,6 +17,7 @@ var shownTemplate = template.Must(template.New("shown.txt").Funcs(template.FuncM
 	"slow": func() string { return slow }, "functions": func() []string { return PublishedFunctions }, "thousands": thousands[int],
 	"many": func() []int { return ManyCallers }, "processors": func() []int { return Processors },
 	"large": func() []int { return LargeBytes },
+	"value": func() []int { return ValueBytes },
 	"bytes": func(size int) string { return chart.Bytes(float64(size)) },
 }).Parse(shownText))
 

@@ -38,6 +38,7 @@ func Main(options ...server.Option) {
 	callsInFlight := flag.Int("calls-in-flight", wire.CallsInFlightMax, "see server.WithCallsInFlight: those of one connection")
 	callsInFlightPerUser := flag.Int("calls-in-flight-per-user", wire.CallsInFlightPerUserMax, "see server.WithCallsInFlight: those of one user")
 	connectionsPerUser := flag.Int("connections-per-user", wire.ConnectionsPerUserMax, "see server.WithConnections: those of one user")
+	valueBytesMax := flag.Int("value-bytes-max", 0, "see server.WithValueBytesMax, with room for eight such values each way; 0: no more than a frame")
 	files := flag.Bool("files", false, "let functions take and return files, and serve some that do")
 	generation := flag.Int("generation", 0, "serve the functions that change, as this generation declares them: 1 to 3; 0: without them")
 	exits := flag.Bool("exit", true, "serve exit(code), which ends the server; what sends anything may find it")
@@ -61,6 +62,10 @@ func Main(options ...server.Option) {
 	)
 	if *memoryPerUser >= 0 {
 		options = append(options, server.WithSharedMemoryBytesPerUser(*memoryPerUser))
+	}
+	if most := *valueBytesMax; most > 0 {
+		room := int64(8 * most)
+		options = append(options, server.WithValueBytesMax(most), server.WithInputBytes(room, room), server.WithOutputBytes(room, room))
 	}
 	if *files {
 		options = append(options, server.WithFileDescriptors(nil))
