@@ -23,7 +23,7 @@ static void reset(struct nc_connection *connection)
     connection->out.start = connection->out.end = 0;
     connection->borrowed = NULL;
     connection->borrowed_bytes = 0;
-    connection->written = connection->forsaken_end = 0;
+    connection->written = connection->received = connection->forsaken_end = 0;
     connection->first_id = connection->last_id = 0;
     connection->first_ping_id = connection->last_ping_id = 0;
     connection->unanswered = 0;

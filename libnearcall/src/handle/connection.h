@@ -52,6 +52,7 @@ struct nc_connection {
     const uint8_t *borrowed;
     size_t borrowed_bytes;
     uint64_t written; /* frame bytes the kernel took since the welcome */
+    uint64_t received; /* bytes of the socket that were read since the welcome */
     uint64_t forsaken_end; /* of the last frame whose call ended while it was half sent; 0: none */
     int64_t moved_ns; /* when the kernel last took some of it */
     /* The answer to the last ping that found output before it. */

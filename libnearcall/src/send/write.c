@@ -1,6 +1,7 @@
 /* Giving the kernel bytes. */
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -12,14 +13,26 @@
 #include "transport/files.h"
 
 /* What is waiting in the input was sent before the peer went away: replies and
- * DRAIN decide outcomes, so they are read before the connection is given up. */
+ * DRAIN decide outcomes, so they are read before the connection is given up. What
+ * comes meanwhile is not: a server that only reads no more may send without an end. */
+static void read_what_waits(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    int waiting = 0;
+    if (ioctl(connection->fd, FIONREAD, &waiting) < 0)
+        return;
+    uint64_t end = connection->received + (uint64_t)waiting;
+    while (connection->state == NC_READY && connection->received < end &&
+           nc_receive_socket(client, MSG_DONTWAIT) == NC_RECEIVED)
+        ;
+}
+
 static void sending_failed(nearcall_client *client, int error)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true,
                            error == ECONNRESET ? NC_RESET_BY_SERVER : NC_ENDED_HERE};
-    while (connection->state == NC_READY && nc_receive_socket(client, MSG_DONTWAIT) == NC_RECEIVED)
-        ;
+    read_what_waits(client);
     nc_drain_memory(client);
     if (connection->state == NC_READY)
         nc_connection_lost(client, &loss, "the connection to %s was lost: %s",
