@@ -177,7 +177,7 @@ typedef struct nearcall_handoff_item {
 NEARCALL_API int nearcall_handoff_interruptible_check(nearcall_handoff *handoff,
                                                       int (*check)(void *argument), void *argument);
 
-/* Waits until there is something to accept or refuse, and returns NEARCALL_OK. It
+/* Waits until there is something to accept, and returns NEARCALL_OK. It
  * returns NEARCALL_E_AGAIN if timeout_ms was 0 and there is nothing,
  * NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_E_INTERRUPTED, or, if nothing can arrive any
  * more, NEARCALL_E_UNAVAILABLE. A child needs a descriptor to wait with: while there is
@@ -187,8 +187,9 @@ NEARCALL_API int nearcall_handoff_interruptible_check(nearcall_handoff *handoff,
 NEARCALL_API int nearcall_handoff_wait(nearcall_handoff *handoff, int64_t timeout_ms);
 
 /* Waits for the next thing that is given, and takes it. The giver is told before the
- * function returns. A giver that does not read what it is told can delay it by a
- * second. The return values are those of nearcall_handoff_wait(). */
+ * function returns. What comes from a giver that does not read what it is told waits
+ * until it does, and holds up nobody else; after a second its channel is ended. The
+ * return values are those of nearcall_handoff_wait(). */
 NEARCALL_API int nearcall_handoff_accept(nearcall_handoff *handoff, int64_t timeout_ms,
                                          nearcall_handoff_item *ret_item);
 

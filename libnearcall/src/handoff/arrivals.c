@@ -1,4 +1,5 @@
 /* What was given and not accepted yet. */
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,6 +62,39 @@ static struct nc_handoff_arrival *unlink_arrival(nearcall_handoff *handoff,
     arrival->next = NULL;
     arrival->channel->arrivals--;
     return arrival;
+}
+
+/* A channel that has ended takes none either, but says so at once. */
+static bool takes_an_answer(const struct nc_handoff_channel *channel)
+{
+    struct pollfd writable = {.fd = channel->fd, .events = POLLOUT};
+    if (channel->state != NC_HANDOFF_OPEN)
+        return true;
+    return nc_buffer_bytes(&channel->out) == 0 && poll(&writable, 1, 0) > 0;
+}
+
+/* A giver that does not read its answers holds up nobody: its arrivals wait until it does, and for
+ * so long only. nc_handoff_channel_flush() ends the wait. */
+static void await_room(struct nc_handoff_channel *channel)
+{
+    channel->answer_ns = nc_after_ms(channel->handoff->now_ns, NC_HANDOFF_RECALL_MS);
+    nc_handoff_channel_watch(channel, true);
+}
+
+struct nc_handoff_arrival *nc_handoff_answerable_arrival(nearcall_handoff *handoff)
+{
+    struct nc_handoff_arrival *next, *arrival;
+    for (arrival = handoff->arrivals; arrival; arrival = next) {
+        next = arrival->next;
+        if (arrival->channel->answer_ns)
+            continue;
+        if (takes_an_answer(arrival->channel))
+            return arrival;
+        await_room(arrival->channel);
+        if (arrival->channel->state != NC_HANDOFF_OPEN)
+            next = handoff->arrivals; /* its own are gone */
+    }
+    return NULL;
 }
 
 struct nc_handoff_arrival *nc_handoff_next_arrival(nearcall_handoff *handoff)

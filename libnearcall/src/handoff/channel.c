@@ -80,6 +80,7 @@ static void settle(struct nc_handoff_channel *channel)
     nc_buffer_free(&channel->out);
     channel->state = NC_HANDOFF_ENDED;
     channel->deadline_ns = NC_NEVER;
+    channel->answer_ns = 0;
     channel->fd = -1;
 }
 
@@ -125,6 +126,7 @@ void nc_handoff_channel_end(struct nc_handoff_channel *channel, const char *form
     channel->state = NC_HANDOFF_ENDING;
     shutdown(channel->fd, SHUT_RDWR);
     channel->out.start = channel->out.end = 0;
+    channel->answer_ns = 0;
     nc_handoff_drop_arrivals(channel);
     nc_handoff_channel_watch(channel, false);
 }
@@ -199,6 +201,7 @@ void nc_handoff_channel_flush(struct nc_handoff_channel *channel)
             nc_handoff_channel_end(channel, "it was closed by the peer: %s", strerror((int)-r));
     }
     if (channel->state < NC_HANDOFF_ENDING) {
+        channel->answer_ns = 0;
         nc_handoff_channel_watch(channel, false);
         nc_buffer_trim(&channel->out);
     }

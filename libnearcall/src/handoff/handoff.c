@@ -199,7 +199,7 @@ int nc_handoff_enter(nearcall_handoff *handoff)
 
 int nc_handoff_leave(nearcall_handoff *handoff, int r)
 {
-    if (handoff->bell_fd >= 0 && (handoff->arrivals || handoff->drained))
+    if (handoff->bell_fd >= 0 && (nc_handoff_answerable_arrival(handoff) || handoff->drained))
         ring(handoff, true);
     atomic_store_explicit(&handoff->busy, 0, memory_order_release);
     return r;

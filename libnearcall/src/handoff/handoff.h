@@ -58,6 +58,7 @@ struct nc_handoff_channel {
     int64_t deadline_ns; /* of the hello, or of the frame that has begun */
     uint64_t last_arrival;
     unsigned arrivals; /* neither accepted nor refused */
+    int64_t answer_ns; /* until when an arrival waits for room for its answer; 0: none does */
     uint64_t last_id;
     struct nc_handoff_gift gift;
     bool peer_drains;
@@ -149,6 +150,9 @@ void nc_handoff_stop_listening(nearcall_handoff *handoff);
 /* One that waits to be accepted; NULL: no memory. */
 struct nc_handoff_arrival *nc_handoff_arrival_new(struct nc_handoff_channel *channel,
                                                   const struct nc_handoff_frame *frame, int fd);
+
+/* The oldest one whose answer the kernel takes at once; it stays in the list. NULL: there is none. */
+struct nc_handoff_arrival *nc_handoff_answerable_arrival(nearcall_handoff *handoff);
 
 /* The oldest one, which nobody else answers from now on. NULL: there is none. */
 struct nc_handoff_arrival *nc_handoff_next_arrival(nearcall_handoff *handoff);

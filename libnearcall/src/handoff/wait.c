@@ -24,16 +24,22 @@ static int64_t timer_ns(const nearcall_handoff *handoff)
 {
     int64_t until_ns = handoff->listening.retry_ns ? handoff->listening.retry_ns : NC_NEVER;
     for (const struct nc_handoff_channel *channel = handoff->channels; channel;
-         channel = channel->next)
+         channel = channel->next) {
         until_ns = nc_earlier(until_ns, channel->deadline_ns);
+        if (channel->answer_ns)
+            until_ns = nc_earlier(until_ns, channel->answer_ns);
+    }
     return until_ns;
 }
 
 static void expire(nearcall_handoff *handoff)
 {
-    for (struct nc_handoff_channel *channel = handoff->channels; channel; channel = channel->next)
+    for (struct nc_handoff_channel *channel = handoff->channels; channel; channel = channel->next) {
+        if (channel->answer_ns && handoff->now_ns >= channel->answer_ns)
+            nc_handoff_channel_end(channel, "the peer does not read the answers");
         if (handoff->now_ns >= channel->deadline_ns)
             nc_handoff_channel_expire(channel);
+    }
     if (handoff->listening.retry_ns && handoff->now_ns >= handoff->listening.retry_ns) {
         handoff->listening.retry_ns = 0;
         nc_handoff_watch_listening(handoff);
@@ -116,8 +122,8 @@ NEARCALL_API int64_t nearcall_handoff_timeout_ms(nearcall_handoff *handoff)
 {
     if (nc_handoff_enter(handoff) < 0)
         return -1;
+    bool has_arrival = nc_handoff_answerable_arrival(handoff) != NULL;
     int64_t until_ns = timer_ns(handoff);
-    bool has_arrival = handoff->arrivals != NULL;
     int64_t left_ns = until_ns - handoff->now_ns;
     (void)nc_handoff_leave(handoff, NEARCALL_OK);
     if (has_arrival || left_ns <= 0)
@@ -149,7 +155,7 @@ static int64_t deadline_of(const nearcall_handoff *handoff, int64_t timeout_ms)
 static int look(nearcall_handoff *handoff)
 {
     int r = 1;
-    for (int i = 0; i < ROUNDS_MAX && r > 0 && (i == 0 || !handoff->arrivals); i++)
+    for (int i = 0; i < ROUNDS_MAX && r > 0 && (i == 0 || !nc_handoff_answerable_arrival(handoff)); i++)
         r = pump(handoff, handoff->now_ns);
     return r < 0 ? r : NEARCALL_OK;
 }
@@ -165,25 +171,28 @@ static int wait_once(nearcall_handoff *handoff, int64_t until_ns)
     return nc_handoff_pump(handoff, nc_earlier(until_ns, nc_after_ms(handoff->now_ns, NC_SIGNAL_LOOK_MS)));
 }
 
-static int wait_for_arrival(nearcall_handoff *handoff, int64_t timeout_ms)
+static int nothing_came(nearcall_handoff *handoff, int64_t timeout_ms)
 {
-    int64_t until_ns = deadline_of(handoff, timeout_ms);
+    return timeout_ms == 0 ? NEARCALL_E_AGAIN
+                           : nc_handoff_fail(handoff, NEARCALL_E_DEADLINE_EXCEEDED,
+                                             "nothing was given within %lld ms", (long long)timeout_ms);
+}
+
+static int wait_for_arrival(nearcall_handoff *handoff, int64_t until_ns, int64_t timeout_ms)
+{
     int r = look(handoff);
     for (;;) {
         if (r == NEARCALL_E_INTERRUPTED && handoff->flags & NEARCALL_HANDOFF_INTERRUPTIBLE)
             return nc_handoff_fail(handoff, r, "a signal arrived");
         if (r < 0 && r != NEARCALL_E_INTERRUPTED)
             return r;
-        if (handoff->arrivals)
+        if (nc_handoff_answerable_arrival(handoff))
             return NEARCALL_OK;
-        r = nothing_can_come(handoff);
+        r = handoff->arrivals ? NEARCALL_OK : nothing_can_come(handoff);
         if (r < 0)
             return r;
         if (handoff->now_ns >= until_ns)
-            return timeout_ms == 0
-                       ? NEARCALL_E_AGAIN
-                       : nc_handoff_fail(handoff, NEARCALL_E_DEADLINE_EXCEEDED,
-                                         "nothing was given within %lld ms", (long long)timeout_ms);
+            return nothing_came(handoff, timeout_ms);
         r = wait_once(handoff, until_ns);
     }
 }
@@ -209,24 +218,20 @@ NEARCALL_API int nearcall_handoff_wait(nearcall_handoff *handoff, int64_t timeou
     int r = nc_handoff_enter(handoff);
     if (r < 0)
         return r;
-    return nc_handoff_leave(handoff, wait_for_arrival(handoff, timeout_ms));
+    return nc_handoff_leave(handoff, wait_for_arrival(handoff, deadline_of(handoff, timeout_ms), timeout_ms));
 }
 
 /* ---- Accepting ---- */
 
-/* Writes TAKEN, and returns whether the kernel has it all: only then it is ours. */
-static bool confirm(nearcall_handoff *handoff, struct nc_handoff_channel *channel, uint64_t id)
+/* Writes TAKEN, and returns whether the kernel has it all: only then it is ours. There was room
+ * for it, so a kernel that does not take it has no memory. */
+static bool confirm(struct nc_handoff_channel *channel, uint64_t id)
 {
     struct nc_handoff_frame taken = {.type = NC_HANDOFF_TAKEN, .id = id};
-    int64_t until_ns = nc_after_ms(nc_now_ns(), ANSWER_TIMEOUT_MS);
     uint64_t end = channel->queued + NC_HANDOFF_HEADER_BYTES;
     nc_handoff_channel_send(channel, &taken);
-    while (channel->state == NC_HANDOFF_OPEN && channel->written < end) {
-        if (handoff->now_ns >= until_ns)
-            nc_handoff_channel_end(channel, "the peer does not read the answers");
-        else
-            (void)nc_handoff_pump(handoff, until_ns);
-    }
+    if (channel->written < end)
+        nc_handoff_channel_end(channel, "its answer could not be written");
     return channel->written >= end;
 }
 
@@ -280,20 +285,25 @@ static void hand_out(nearcall_handoff *handoff, struct nc_handoff_arrival *arriv
     };
 }
 
+/* Givers whose channels end before they are answered may come again and again: the deadline is
+ * that of all. */
 static int accept_next(nearcall_handoff *handoff, int64_t timeout_ms,
                        nearcall_handoff_item *ret_item)
 {
-    for (;;) {
-        int r = wait_for_arrival(handoff, timeout_ms);
+    int64_t until_ns = deadline_of(handoff, timeout_ms);
+    for (int lost = 0; lost < ROUNDS_MAX || handoff->now_ns < until_ns; lost++) {
+        int r = wait_for_arrival(handoff, until_ns, timeout_ms);
         if (r < 0)
             return r;
-        struct nc_handoff_arrival *arrival = nc_handoff_next_arrival(handoff);
-        if (confirm(handoff, arrival->channel, arrival->id)) {
+        struct nc_handoff_arrival *arrival = nc_handoff_answerable_arrival(handoff);
+        arrival = nc_handoff_find_arrival(arrival->channel, arrival->id);
+        if (confirm(arrival->channel, arrival->id)) {
             hand_out(handoff, arrival, ret_item);
             return NEARCALL_OK;
         }
         nc_handoff_arrival_free(arrival); /* it is its giver's */
     }
+    return nothing_came(handoff, timeout_ms);
 }
 
 NEARCALL_API int nearcall_handoff_accept(nearcall_handoff *handoff, int64_t timeout_ms,
