@@ -100,7 +100,7 @@ func (e *execution) enter() error {
 	}
 	if err := e.context.Err(); err != nil {
 		e.leave()
-		return notStarted(err)
+		return e.connection.notStarted(err)
 	}
 	if e.observed != nil {
 		e.observeStart()
@@ -122,7 +122,7 @@ func (e *execution) awaitSlot() error {
 	case e.function.slots <- struct{}{}:
 		return nil
 	case <-e.context.Done():
-		return notStarted(e.context.Err())
+		return e.connection.notStarted(e.context.Err())
 	}
 }
 
@@ -132,9 +132,14 @@ func (e *execution) leave() {
 	}
 }
 
-func notStarted(reason error) error {
+// notStarted says why a call whose context has ended was not started. The context ends with the
+// connection too, which is no wish of the caller's: such a call may be made again.
+func (c *connection) notStarted(reason error) error {
 	if errors.Is(reason, context.DeadlineExceeded) {
 		return refusedf(status.DeadlineExceeded, "the deadline passed while the call waited for its turn")
+	}
+	if c.gate.Load() {
+		return refusedf(status.Unavailable, "the connection ended before the call started")
 	}
 	return refusedf(status.Cancelled, "cancelled before it started")
 }

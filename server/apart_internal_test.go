@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
 )
 
 // oneFunction returns a server of a function called one, ready to serve.
@@ -37,5 +39,25 @@ func TestWhoHasReturnedIsNotLate(t *testing.T) {
 	}
 	if e.context.Err() == nil {
 		t.Error("the context has not ended with its call")
+	}
+}
+
+// TestEndOfTheConnectionIsNoCancelling: nobody has cancelled a call that was not started because
+// the server closed its connection, so it may be made again.
+func TestEndOfTheConnectionIsNoCancelling(t *testing.T) {
+	s, table := oneFunction(t)
+	f := table.byName["one"]
+	f.slots = make(chan struct{})
+	c := newConnection(&service{server: s, table: table}, &narrowCarrier{room: 1 << 10}, Peer{}, nobody())
+	waits := func() error {
+		e := &execution{server: s, connection: c, function: f, context: &callContext{function: f, origin: &contextOrigin{clock: &s.clock}}}
+		e.cancel(context.Canceled)
+		return e.enter()
+	}
+	for closed, want := range map[bool]status.Code{false: status.Cancelled, true: status.Unavailable} {
+		c.gate.Store(closed)
+		if failure := status.FromError(waits()); failure.Code != want || failure.Outcome != status.OutcomeNotExecuted {
+			t.Errorf("closed %t: %v", closed, failure)
+		}
 	}
 }

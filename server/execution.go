@@ -74,7 +74,7 @@ func (e *execution) start(ctx context.Context) {
 	e.marks.Set(e.id, sharedmemory.StageStarted)
 	if e.connection.gate.Load() {
 		e.called = false
-		e.err = notStarted(context.Canceled)
+		e.err = e.connection.notStarted(context.Canceled)
 	} else {
 		e.run(ctx)
 	}

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -188,5 +190,64 @@ func TestGoexitThroughMemory(t *testing.T) {
 		if stage := c.End.Marks().Stage(c.LastID); stage != sharedmemory.StageFinished {
 			t.Fatalf("the mark of the call says %v, want finished", stage)
 		}
+	}
+}
+
+// A detailOfOwn does not like to be encoded by the rules of package json.
+type detailOfOwn struct {
+	A    int `json:"a"`
+	does func()
+}
+
+func (d detailOfOwn) MarshalJSON() ([]byte, error) { d.does(); return nil, nil }
+
+// TestDetailsOfSimpleErrorsRunNoMethods: they are encoded when the function and its guard are over.
+func TestDetailsOfSimpleErrorsRunNoMethods(t *testing.T) {
+	s := newServer(t)
+	details := []status.Detail{
+		{Type: "panics", Value: detailOfOwn{1, func() { panic("in MarshalJSON") }}},
+		{Type: "leaves", Value: detailOfOwn{2, leave}},
+		{Type: "channel", Value: make(chan int)},
+		{Type: "infinite", Value: math.Inf(1)},
+		{Type: "plain", Value: []string{"text"}},
+	}
+	register(t, s, "fail", func() error { return &status.Error{Code: status.NotFound, Message: "none", Details: details} })
+	register(t, s, "one", func() int64 { return 1 })
+	c := dial(t, start(t, s))
+	answer := c.simple(`{"f":"fail"}`)
+	if answer.OK || answer.Failure.Code != status.NotFound || len(answer.Failure.Details) != len(details) {
+		t.Fatalf("%+v", answer)
+	}
+	for i, want := range []string{`{"a":1}`, `{"a":2}`, `"this detail cannot be encoded: type chan int`, `"this detail cannot be encoded: `, `["text"]`} {
+		if got := string(answer.Failure.Details[i][1]); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", details[i].Type, got, want)
+		}
+	}
+	if answer := c.simple(`{"f":"one"}`); !answer.OK {
+		t.Errorf("the connection: %+v", answer)
+	}
+}
+
+// A leavingKey ends the goroutine that asks for its text.
+type leavingKey string
+
+func (leavingKey) String() string { leave(); return "" }
+
+// TestKeysInErrorsAreShownWithoutMethods: what cannot be encoded says so in its place, whatever
+// its keys would do.
+func TestKeysInErrorsAreShownWithoutMethods(t *testing.T) {
+	s := newServer(t)
+	register(t, s, "fail", func() error {
+		return &status.Error{Code: status.NotFound, Details: []status.Detail{{Type: "map", Value: map[leavingKey]any{"k": make(chan int)}}}}
+	})
+	register(t, s, "one", func() int64 { return 1 })
+	c := connect(t, start(t, s))
+	_, failure := c.call("fail")
+	wantFailure(t, failure, status.NotFound, status.OutcomeExecuted)
+	if failure != nil && (len(failure.Details) != 1 || !strings.Contains(fmt.Sprint(failure.Details[0].Value), `value of key "k"`)) {
+		t.Errorf("details %v", failure.Details)
+	}
+	if value, failure := c.call("one"); value != int64(1) {
+		t.Errorf("one = %v, %v", value, failure)
 	}
 }

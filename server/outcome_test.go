@@ -154,9 +154,10 @@ type simpleAnswer struct {
 	OK      bool            `json:"ok"`
 	Result  json.RawMessage `json:"r"`
 	Failure struct {
-		Code    status.Code `json:"code"`
-		Message string      `json:"message"`
-		Outcome string      `json:"outcome"`
+		Code    status.Code          `json:"code"`
+		Message string               `json:"message"`
+		Outcome string               `json:"outcome"`
+		Details [][2]json.RawMessage `json:"details"`
 	} `json:"e"`
 	bytes int
 }

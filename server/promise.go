@@ -78,7 +78,7 @@ func (e *execution) holdBack() error {
 	}
 	refusal := e.connection.holdBack(e.function, limit, e.context.Done())
 	if err := e.context.Err(); err != nil {
-		return notStarted(err)
+		return e.connection.notStarted(err)
 	}
 	if refusal != nil {
 		return refusal

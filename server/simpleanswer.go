@@ -65,12 +65,8 @@ func (c *connection) failSimple(failure *status.Error) (bytes int, added bool) {
 func appendSimpleFailure(dst []byte, failure *status.Error) []byte {
 	told := simpleFailure{Code: failure.Code, Name: failure.Code.String(), Message: codec.CutMessage(failure.Message), Outcome: failure.Outcome.String()}
 	for _, detail := range failure.Details {
-		told.Details = append(told.Details, [2]any{detail.Type, detail.Value})
+		told.Details = append(told.Details, [2]any{detail.Type, json.RawMessage(codec.AppendDetailJSON(nil, detail.Value))})
 	}
-	text, err := json.Marshal(told)
-	if err != nil {
-		told.Details = nil
-		text, _ = json.Marshal(told)
-	}
+	text, _ := json.Marshal(told)
 	return fmt.Appendf(dst, `{"ok":false,"e":%s}`, text)
 }

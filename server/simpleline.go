@@ -96,7 +96,7 @@ func (c *connection) runSimple(ctx context.Context, number uint64, message []byt
 // newSimple returns the execution of a request, or why the request is refused.
 func (c *connection) newSimple(ctx context.Context, number uint64, request *simpleRequest) (*execution, error) {
 	if ctx.Err() != nil {
-		return nil, notStarted(context.Canceled)
+		return nil, c.notStarted(context.Canceled)
 	}
 	f, timeout, refusal := c.admitSimple(request)
 	if refusal != nil {

@@ -223,7 +223,7 @@ func (e *execution) fetchStored() error {
 	e.payload, e.owned = make([]byte, p.bytes), true
 	for from := int64(0); from < p.bytes; from += storeChunk {
 		if err := e.context.Err(); err != nil {
-			return notStarted(err)
+			return e.connection.notStarted(err)
 		}
 		if err := p.lease.store.Read(from, e.payload[from:min(from+storeChunk, p.bytes)]); err != nil {
 			return refusedf(status.ResourceExhausted, "the request cannot be read from its store: %w", err)

@@ -1,12 +1,14 @@
 package codec
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/nearcall/nearcall/internal/msgpack"
+	"github.com/nearcall/nearcall/internal/schema"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 	"github.com/tinylib/msgp/msgp"
@@ -22,12 +24,32 @@ func AppendFailure(dst []byte, failure *status.Error) []byte {
 	for _, detail := range failure.Details {
 		dst = msgp.AppendArrayHeader(dst, 2)
 		dst = msgp.AppendString(dst, strings.ToValidUTF8(detail.Type, "\uFFFD"))
-		var err error
-		if dst, err = AppendValue(dst, detail.Value); err != nil {
-			dst = msgp.AppendString(dst, "this detail cannot be encoded: "+err.Error())
-		}
+		dst = appendDetail(dst, detail.Value)
 	}
 	return dst
+}
+
+func appendDetail(dst []byte, value any) []byte {
+	out, err := AppendValue(dst, value)
+	if err != nil {
+		return msgp.AppendString(dst, notEncoded(err))
+	}
+	return out
+}
+
+func notEncoded(err error) string {
+	return cutText("this detail cannot be encoded: "+err.Error(), wire.ErrorMessageBytesMax)
+}
+
+// AppendDetailJSON appends the value of a detail as JSON by the rules of the schema, so that none
+// of its methods run, or says in its place why it cannot be encoded.
+func AppendDetailJSON(dst []byte, value any) []byte {
+	out, _, err := AppendJSON(dst, schema.Type{Kind: schema.Any}, nil, appendDetail(nil, value))
+	if err != nil {
+		text, _ := json.Marshal(notEncoded(err))
+		return append(dst, text...)
+	}
+	return out
 }
 
 // CutMessage makes an error's message valid UTF-8 within its limit.

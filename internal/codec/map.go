@@ -3,6 +3,7 @@ package codec
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"sync"
 
 	"github.com/nearcall/nearcall/internal/memory"
@@ -61,10 +62,10 @@ func (n *mapNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) 
 			return dst, err
 		}
 		if dst, err = n.key.append(dst, p.keyAt, in.inside()); err != nil {
-			return dst, fmt.Errorf("key %q: %w", fmt.Sprint(p.key), err)
+			return dst, fmt.Errorf("key %q: %w", keyText(p.key), err)
 		}
 		if dst, err = n.element.append(dst, p.elementAt, in.inside()); err != nil {
-			return dst, fmt.Errorf("value of key %q: %w", fmt.Sprint(p.key), err)
+			return dst, fmt.Errorf("value of key %q: %w", keyText(p.key), err)
 		}
 	}
 	n.giveBack(p)
@@ -90,7 +91,7 @@ func (n *mapNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) 
 			p.element.SetZero()
 		}
 		if rest, err = n.element.decode(rest, p.elementAt, in.inside()); err != nil {
-			return src, fmt.Errorf("value of key %.80q: %w", fmt.Sprint(p.key), err)
+			return src, fmt.Errorf("value of key %.80q: %w", keyText(p.key), err)
 		}
 		made.SetMapIndex(p.key, p.element)
 	}
@@ -110,10 +111,23 @@ func (n *mapNode) repeated(src []byte, p *pair, in place) (err error) {
 			return err
 		}
 		if seen[p.key.Interface()] {
-			return msgpack.Repeated(p.key)
+			return msgpack.Repeated(keyText(p.key))
 		}
 		if src, err = msgpack.Skip(src, in.depth); err != nil {
 			return err
 		}
 	}
+}
+
+// keyText shows a key in an error, without its methods: they are code of the program's.
+func keyText(key reflect.Value) string {
+	switch {
+	case key.Kind() == reflect.String:
+		return key.String()
+	case key.CanInt():
+		return strconv.FormatInt(key.Int(), 10)
+	case key.CanUint():
+		return strconv.FormatUint(key.Uint(), 10)
+	}
+	return key.Type().String()
 }
