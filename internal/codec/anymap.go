@@ -36,7 +36,7 @@ func (n anyMapNode) append(dst []byte, m memory.Memory, in place) ([]byte, error
 func (n anyMapNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 	count, rest, err := msgpack.ReadMap(src, in.depth)
 	if err == nil {
-		err = in.beside.MeterOf().Take(count+1, textPairBytes)
+		err = in.beside.MeterOf().TakeTextMap(count)
 	}
 	if err != nil {
 		return src, err

@@ -11,9 +11,6 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// pairBytes is what a map takes for a pair beside key and value, in round numbers.
-const pairBytes = 24
-
 type mapNode struct {
 	of           reflect.Type
 	key, element node
@@ -75,7 +72,7 @@ func (n *mapNode) append(dst []byte, m memory.Memory, in place) ([]byte, error) 
 func (n *mapNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 	count, rest, err := msgpack.ReadMap(src, in.depth)
 	if err == nil {
-		err = in.beside.MeterOf().Take(count+1, n.of.Key().Size()+n.of.Elem().Size()+pairBytes)
+		err = in.beside.MeterOf().TakeMap(count, n.of.Key().Size(), n.of.Elem().Size())
 	}
 	if err != nil {
 		return src, err

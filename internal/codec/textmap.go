@@ -9,9 +9,6 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// textPairBytes is what a map of texts takes for a pair: two heads of texts at most.
-const textPairBytes = 32 + pairBytes
-
 // A textMapNode is a map of one of the types that most maps are of. The compiler knows them,
 // so that package reflect is not needed for each pair.
 type textMapNode[V any] struct {
@@ -81,7 +78,7 @@ func (n textMapNode[V]) append(dst []byte, m memory.Memory, in place) ([]byte, e
 func (n textMapNode[V]) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
 	count, rest, err := msgpack.ReadMap(src, in.depth)
 	if err == nil {
-		err = in.beside.MeterOf().Take(count+1, textPairBytes)
+		err = in.beside.MeterOf().TakeTextMap(count)
 	}
 	if err != nil {
 		return src, err

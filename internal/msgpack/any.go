@@ -90,7 +90,7 @@ func FirstRoom(count int) int { return min(count, 64) }
 func readAnyMap(by *Meter, src []byte, depth int) (any, []byte, error) {
 	count, rest, err := ReadStruct(src, depth)
 	if err == nil {
-		err = by.Take(count+1, anyPairBytes)
+		err = by.TakeTextMap(count)
 	}
 	if err != nil {
 		return nil, src, err
