@@ -1,12 +1,12 @@
 package server
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"unicode/utf8"
+
+	"github.com/nearcall/nearcall/internal/codec"
 )
 
 // A simpleRequest is a request of the simple protocol.
@@ -40,18 +40,19 @@ func parseSimpleRequest(message []byte) (simpleRequest, error) {
 }
 
 // parseUnusualRequest reads any request, and says what is wrong with a message that is
-// none.
+// none. It copies nothing of the message but what a member of its own is: whoever sends
+// much that means nothing takes no memory by it.
 func parseUnusualRequest(message []byte) (simpleRequest, error) {
-	decoder := json.NewDecoder(bytes.NewReader(message))
-	if opening, err := decoder.Token(); err != nil || opening != json.Delim('{') {
+	at := codec.SkipJSONSpace(message, 0)
+	if at == len(message) || message[at] != '{' {
 		return simpleRequest{}, errors.New("it is not an object")
 	}
-	var m simpleMembers
-	if err := m.read(decoder); err != nil {
-		return simpleRequest{}, err
+	if !json.Valid(message) {
+		return simpleRequest{}, json.Unmarshal(message, &struct{}{})
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return simpleRequest{}, errors.New("something follows the object")
+	var m simpleMembers
+	if err := m.read(message[at+1:]); err != nil {
+		return simpleRequest{}, err
 	}
 	if m.function == "" {
 		return simpleRequest{}, errors.New(`"f" is missing`)
@@ -81,36 +82,79 @@ func (m *simpleMembers) request() simpleRequest {
 	return r
 }
 
-// read reads the members and the closing bracket.
-func (m *simpleMembers) read(decoder *json.Decoder) error {
-	var unknown json.RawMessage
+// read reads the members of an object that is valid JSON, of which text is what follows
+// the opening bracket.
+func (m *simpleMembers) read(text []byte) error {
 	seen := make(map[string]bool, 4)
-	for decoder.More() {
-		name, err := decoder.Token()
-		if err != nil {
+	for at := codec.SkipJSONSpace(text, 0); text[at] != '}'; {
+		end := validJSONEnd(text, at)
+		name := memberName(text[at:end])
+		at = codec.SkipJSONSpace(text, codec.SkipJSONSpace(text, end)+len(":"))
+		end = validJSONEnd(text, at)
+		if err := m.set(name, text[at:end], seen); err != nil {
 			return err
 		}
-		var into any = &unknown
-		switch name {
-		case "f":
-			into = &m.function
-		case "a":
-			into = &m.arguments
-		case "t":
-			into = &m.timeoutMs
-		case "d":
-			into = &m.description
-		}
-		if into != &unknown {
-			if seen[name.(string)] {
-				return fmt.Errorf("%q is there twice", name)
-			}
-			seen[name.(string)] = true
-		}
-		if err := decoder.Decode(into); err != nil {
-			return err
+		if at = codec.SkipJSONSpace(text, end); text[at] == ',' {
+			at = codec.SkipJSONSpace(text, at+1)
 		}
 	}
-	_, err := decoder.Token()
-	return err
+	return nil
+}
+
+// set reads the member of that name, unless it is none of a request's.
+func (m *simpleMembers) set(name string, value []byte, seen map[string]bool) error {
+	into, known := map[string]any{"f": &m.function, "a": &m.arguments, "t": &m.timeoutMs, "d": &m.description}[name]
+	if !known {
+		return nil
+	}
+	if seen[name] {
+		return fmt.Errorf("%q is there twice", name)
+	}
+	seen[name] = true
+	if name == "a" {
+		m.arguments = value
+		return nil
+	}
+	return json.Unmarshal(value, into)
+}
+
+// memberName returns the name that a text of JSON is, or "" for one that is longer than
+// any member's is, however it is written.
+func memberName(text []byte) (name string) {
+	if len(text) > len(`"\u0066"`) || json.Unmarshal(text, &name) != nil {
+		return ""
+	}
+	return name
+}
+
+// validJSONEnd returns where the value ends that begins at at, of a text that is valid.
+func validJSONEnd(text []byte, at int) int {
+	for depth := 0; ; at++ {
+		switch text[at] {
+		case '"':
+			for at++; text[at] != '"'; at++ {
+				if text[at] == '\\' {
+					at++
+				}
+			}
+		case '[', '{':
+			depth++
+			continue
+		case ']', '}':
+			if depth == 0 {
+				return at // of a number or a word
+			}
+			depth--
+		case ',', ' ', '\n', '\t', '\r':
+			if depth == 0 {
+				return at
+			}
+			continue
+		default:
+			continue
+		}
+		if depth == 0 {
+			return at + 1
+		}
+	}
 }
