@@ -12,7 +12,7 @@ type Mode uint8
 const (
 	// Auto spins when that makes calls faster.
 	Auto Mode = iota
-	// Off sleeps at once. It uses the least CPU and adds a few microseconds to a call.
+	// Off sleeps at once. It uses the least CPU, and adds the time of a sleep and a wake to a call.
 	Off
 	// Dedicated never sleeps: on a client while a call waits, on a server while a
 	// connection is open. Each of them takes up a CPU.

@@ -57,8 +57,8 @@
  * costs two cache lines instead of two system calls on each side. Nothing else changes:
  * what does not fit goes over the socket, and so does everything if memory, descriptors or
  * the server's permission are missing. A call that waits looks at the memory for some
- * microseconds before it sleeps; it spins, as long as that makes calls faster and there is
- * more than one CPU. Large requests that are put together are built where the server reads
+ * microseconds before it sleeps; it spins, as long as that makes calls faster and the server
+ * runs on another CPU. Large requests that are put together are built where the server reads
  * them, and replies are read where the server has written them. When the connection is
  * lost, marks in the memory tell whether a call was started, so that its outcome is less
  * often unknown.
