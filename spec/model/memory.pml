@@ -190,7 +190,8 @@ inline send(frame) {
 #ifdef MUTANT_RING_BEFORE_ATTACHED
     :: ASLEEP(seen_sleeps) && ROOM -> put(frame); wake_if_asleep()
 #else
-    :: ASLEEP(seen_sleeps) && ATTACHED(seen_sleeps) && ROOM -> put(frame); wake_if_asleep()
+    :: ASLEEP(seen_sleeps) && ATTACHED(seen_sleeps) && ROOM -> put(frame); wake_if_asleep(); owes_look = false
+    :: ASLEEP(seen_sleeps) && ATTACHED(seen_sleeps) && ROOM -> put(frame); owes_look = true
 #endif
     :: !ASLEEP(seen_sleeps) && ROOM -> put(frame); wake_if_asleep(); owes_look = false
     :: !ASLEEP(seen_sleeps) && ROOM -> put(frame); owes_look = true
@@ -307,14 +308,22 @@ inline execute(frame) {
 #else
     :: !memory[GATE] ->
 #endif
-        begin(frame);
+        if
+        :: begin(frame);
 #ifdef MUTANT_FINISHED_TOO_EARLY
-        set_mark(frame, FINISHED);
-        finish(frame)
+            set_mark(frame, FINISHED);
+            finish(frame)
 #else
-        finish(frame);
-        set_mark(frame, FINISHED)
+            finish(frame);
+            set_mark(frame, FINISHED)
 #endif
+        :: true -> /* its arguments are refused: it does not run */
+#ifdef MUTANT_REFUSED_IS_FINISHED
+            set_mark(frame, FINISHED)
+#else
+            set_mark(frame, RECEIVED)
+#endif
+        fi
     :: else -> set_mark(frame, RECEIVED) /* taken back: it will not run */
     fi;
 #endif
