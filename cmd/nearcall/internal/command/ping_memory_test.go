@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,8 +9,10 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/cmd/nearcall/internal/command"
+	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/spin"
+	"github.com/nearcall/nearcall/status"
 	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
@@ -46,6 +49,17 @@ func TestPingTellsWhyCallsAreNotHot(t *testing.T) {
 	} {
 		nearcall(t, "ping", "--shm", what).expect(t, 0, want...)
 	}
+}
+
+// TestPingCallsOlderServers: one that does not have nearcall.ping answers as quickly.
+func TestPingCallsOlderServers(t *testing.T) {
+	older := func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		if call.Function() == "nearcall.ping" {
+			return status.Errorf(status.Unimplemented, "the server has no function %q", call.Function())
+		}
+		return next(ctx)
+	}
+	nearcall(t, "ping", "--shm", serve(t, demo.Register, server.WithInterceptor(older))).expect(t, 0, "calls in 1s")
 }
 
 // TestThrottled: what a quota has taken from a process is in the counters of its control group,
