@@ -46,6 +46,7 @@ func serveLarge(t testing.TB, options ...server.Option) (*server.Server, string)
 	s, err := server.New(options...)
 	must(t, err)
 	must(t, s.Register("echo", func(data []byte) []byte { return data }))
+	must(t, s.Register("sink", func([]byte) []byte { return nil }))
 	must(t, s.Register("document", func(d document) document { return d }))
 	must(t, s.Register("borrow", func(d document) document { return d }, server.Borrow()))
 	must(t, s.Register("any", func(value any) any { return value }))
@@ -347,6 +348,32 @@ func TestOutcomesOfLargeValues(t *testing.T) {
 	cancel()
 	expectFailure(t, c.Call(expired, "sum", nil, data), status.Cancelled, status.OutcomeNotExecuted)
 	_, err := c.CallRaw(context.Background(), "echo", data, nil)
+	must(t, err)
+	must(t, c.Close())
+	expectNothingHeld(t, s)
+}
+
+// The server copies what another user has written, and makes sure of room for that before the
+// caller has written anything.
+func TestRoomForCopiesOfRequests(t *testing.T) {
+	const most, budget = 16 << 20, 17 << 20
+	s, address := serveLarge(t, server.WithValueBytesMax(most), server.WithInputBytes(budget, budget))
+	other := newClient(t, address, asOtherUser(t))
+	_, err := other.CallRaw(context.Background(), "echo", make([]byte, most), nil)
+	expectFailure(t, err, status.ResourceExhausted, status.OutcomeNotExecuted)
+	if sent := other.Statistics().SentBytesTotal; sent >= most {
+		t.Errorf("%d bytes were sent for a call that is refused", sent)
+	}
+	for range 3 {
+		_, err := other.CallRaw(context.Background(), "sink", make([]byte, 6<<20), nil)
+		must(t, err)
+		if held := s.Statistics().InputBytes; held > budget {
+			t.Errorf("%d bytes are counted", held)
+		}
+	}
+	must(t, other.Close())
+	c := newClient(t, address)
+	_, err = c.CallRaw(context.Background(), "sink", make([]byte, most), nil)
 	must(t, err)
 	must(t, c.Close())
 	expectNothingHeld(t, s)

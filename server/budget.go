@@ -72,16 +72,26 @@ func (s *share) take(bytes int64) bool {
 		s.full.Store(true)
 		return false
 	}
-	max := s.budget.max
-	if s.exempt {
-		max += s.budget.perUserMax
-	}
-	if !raise(&s.budget.held, bytes, max) {
+	if !raise(&s.budget.held, bytes, s.budgetMax()) {
 		s.held.Add(-bytes)
 		s.budget.full.Store(true)
 		return false
 	}
 	return true
+}
+
+// budgetMax returns what all users may hold when this one takes more.
+func (s *share) budgetMax() int64 {
+	if s.exempt {
+		return s.budget.max + s.budget.perUserMax
+	}
+	return s.budget.max
+}
+
+// hasRoom reports whether there is room for so many bytes now.
+func (s *share) hasRoom(bytes int64) bool {
+	b := s.budget
+	return b != nil && s.held.Load()+bytes <= b.perUserMax && b.held.Load()+bytes <= s.budgetMax()
 }
 
 // allows reports whether a user may hold so many bytes at all.

@@ -249,9 +249,9 @@ func WithFrameBytesMax(bytes int) Option {
 //
 // Each such file is counted as a whole, against WithInputBytes if it is for a request, and
 // against WithOutputBytes if it is for a reply. Both must be at least as large as the file
-// for the largest request. The server copies requests of other users than its own, and counts
-// the copy against WithInputBytes as well. The server keeps a file for the next call for a second if all that is
-// counted for the user is at most a quarter of what may be; making a file anew for each call
+// for the largest request. A request of another user counts twice, because the server copies
+// it before it looks at it. The server keeps a file for the next call for a second if all that is
+// counted for the user is at most a quarter of what may be, and nobody waits for room; making a file anew for each call
 // takes several times as long as copying.
 //
 // A function that a caller of the server's own user calls is given its []byte where the caller

@@ -38,8 +38,13 @@ type stores struct {
 func (c *connection) agreeStores(valueBytesMax int) {
 	s := &stores{unread: make(chan struct{})}
 	s.inPlace = c.peer.Local && c.peer.UserID == uint32(os.Geteuid()) && c.peer.UserID != peercred.OverflowUserID
-	s.requests.init(&c.user.input, 0, &s.serials, nil)
-	s.replies.init(&c.user.output, wire.StoresPerDirection, &s.serials, c.abandonStore)
+	s.requests.init(&c.user.input, 0, &s.serials)
+	s.requests.copies = !s.inPlace
+	// The caller writes requests, so the memory is its own, and the server only closes the store.
+	s.requests.end = c.endOf((*sharedmemory.Store).Close, &c.user.input)
+	s.replies.init(&c.user.output, wire.StoresPerDirection, &s.serials)
+	s.replies.readFor = c.server.config.writeTimeout
+	s.replies.end = c.endOf((*sharedmemory.Store).Destroy, &c.user.output)
 	c.stores, c.agreed.valueBytesMax = s, valueBytesMax
 }
 
@@ -57,15 +62,19 @@ func (c *connection) returnStores() {
 	}
 }
 
-// abandonStore leaves a store for as long as reading a reply from it may take. Until then it is
-// counted for its user, whether or not that has other connections.
-func (c *connection) abandonStore(store *sharedmemory.Store, counted int64) {
+// endOf returns what gives up a store. Until that is done the store is counted for its user,
+// whether or not that has other connections.
+func (c *connection) endOf(giveUp func(*sharedmemory.Store) error, share *share) func(*sharedmemory.Store, int64, time.Duration) {
 	users, u := &c.server.users, c.user
-	users.abandon(u, 1)
-	time.AfterFunc(c.server.config.writeTimeout, func() {
-		u.output.destroy(store, counted)
-		users.abandon(u, -1)
-	})
+	return func(store *sharedmemory.Store, counted int64, after time.Duration) {
+		users.outlive(u, 1)
+		time.AfterFunc(after, func() {
+			// It can fail only for what the system has taken back already.
+			_ = giveUp(store)
+			share.giveBack(counted)
+			users.outlive(u, -1)
+		})
+	}
 }
 
 // onStore answers a caller that asks for a store for a request. That may have to wait for room.
@@ -203,7 +212,7 @@ func (p *storedPayload) release() {
 }
 
 // fetchStored makes the payload that lies in a store that of the call: where it is, or as a copy
-// if the caller could change it to the harm of others. The copy counts until the call has ended.
+// if the caller could change it to the harm of others. The copy has been counted with the store.
 func (e *execution) fetchStored() error {
 	p, c := e.stored, e.connection
 	if p == nil {
@@ -216,10 +225,13 @@ func (e *execution) fetchStored() error {
 		}
 		return nil
 	}
-	if !c.user.input.take(p.bytes) {
-		return c.user.input.refusal(p.bytes)
+	// The caller may have written more than it has asked for.
+	if more := p.bytes - p.lease.copied; more > 0 {
+		if !c.user.input.take(more) {
+			return c.user.input.refusal(more)
+		}
+		e.counted += more
 	}
-	e.counted += p.bytes
 	e.payload, e.owned = make([]byte, p.bytes), true
 	for from := int64(0); from < p.bytes; from += storeChunk {
 		if err := e.context.Err(); err != nil {

@@ -27,6 +27,8 @@ type lease struct {
 	store         *sharedmemory.Store
 	// fresh is set if the caller does not have the store yet.
 	fresh bool
+	// copied is counted for a copy of the payload.
+	copied int64
 }
 
 // A storePlace holds a store, or none, and says what it is used for. serial changes with each
@@ -36,6 +38,7 @@ type storePlace struct {
 	serial  uint32
 	store   *sharedmemory.Store
 	counted int64
+	copied  int64 // counted for a copy of the payload, until this use is over
 	expiry  *time.Timer
 }
 
@@ -46,10 +49,13 @@ type storePlaces struct {
 	share   *share
 	first   uint32
 	serials *atomic.Uint32
-	// abandon takes over a store that the caller has and may still read, and what is counted for it.
-	// It is nil for stores of requests. The caller writes these, so the memory is its own, and the
-	// server only closes them.
-	abandon func(store *sharedmemory.Store, counted int64)
+	// end gives up a store after a while, and then what is counted for it. It does not wait.
+	end func(store *sharedmemory.Store, counted int64, after time.Duration)
+	// readFor is how long the caller may go on reading from a store after the end of its
+	// connection. It is 0 for stores of requests, which the caller does not read.
+	readFor time.Duration
+	// copies is set if the server copies payloads before it looks at them.
+	copies bool
 	// vacant has a token for each place that is free. Whoever takes one calls take.
 	vacant chan struct{}
 
@@ -58,8 +64,8 @@ type storePlaces struct {
 	places [wire.StoresPerDirection]storePlace
 }
 
-func (p *storePlaces) init(share *share, first uint32, serials *atomic.Uint32, abandon func(*sharedmemory.Store, int64)) {
-	p.share, p.first, p.serials, p.abandon = share, first, serials, abandon
+func (p *storePlaces) init(share *share, first uint32, serials *atomic.Uint32) {
+	p.share, p.first, p.serials = share, first, serials
 	p.vacant = make(chan struct{}, wire.StoresPerDirection)
 	for range wire.StoresPerDirection {
 		p.vacant <- struct{}{}
@@ -73,38 +79,70 @@ type errNoStoreRoom struct{ bytes int64 }
 func (errNoStoreRoom) Error() string { return "there is no room for a store" }
 
 // take takes a store for a payload of so many bytes into use. counts counts the bytes of one
-// that must be made, and reports whether there is room; it may wait. Preconditions: the caller
-// has taken a token, which take gives back if it fails.
+// that must be made, and of a copy of the payload, and reports whether there is room; it may wait.
+// Preconditions: the caller has taken a token, which take gives back if it fails.
 func (p *storePlaces) take(payload int64, use storeUse, counts func(bytes int64) bool) (lease, error) {
-	place, serial, store := p.choose(payload, use)
-	made := lease{place: p.first + uint32(place), serial: serial, store: store}
-	if store != nil {
-		return made, nil
+	made := p.choose(payload, use)
+	counted, copied := int64(0), int64(0)
+	if made.fresh = made.store == nil; made.fresh {
+		counted = sharedmemory.StoreBytes(payload)
 	}
-	bytes := sharedmemory.StoreBytes(payload)
-	if !counts(bytes) {
-		p.free(place)
-		return lease{}, errNoStoreRoom{bytes}
+	if p.copies {
+		copied = payload
 	}
-	store, err := sharedmemory.CreateStore(payload, p.abandon != nil)
-	if err != nil {
-		p.share.giveBack(bytes)
-		p.free(place)
+	if err := p.count(counted+copied, counts); err != nil {
+		p.release(made.place, made.serial, use, false)
 		return lease{}, err
 	}
+	if made.fresh {
+		var err error
+		if made.store, err = sharedmemory.CreateStore(payload, p.readFor > 0); err != nil {
+			p.share.giveBack(counted + copied)
+			p.release(made.place, made.serial, use, false)
+			return lease{}, err
+		}
+	}
+	made.copied = copied
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := &p.places[place]
-	at.store, at.counted = store, bytes
-	made.store, made.fresh = store, true
+	at := &p.places[made.place-p.first]
+	if at.copied = copied; made.fresh {
+		at.store, at.counted = made.store, counted
+	}
 	return made, nil
 }
 
-// choose takes the free place whose store fits best. A store that is too small goes.
-func (p *storePlaces) choose(payload int64, use storeUse) (place int, serial uint32, store *sharedmemory.Store) {
+// count counts bytes. Stores that are only kept make room for them.
+func (p *storePlaces) count(bytes int64, counts func(bytes int64) bool) error {
+	if bytes == 0 {
+		return nil
+	}
+	if !p.share.hasRoom(bytes) {
+		p.dropFree()
+	}
+	if !counts(bytes) {
+		return errNoStoreRoom{bytes}
+	}
+	return nil
+}
+
+// dropFree drops the stores that nobody uses.
+func (p *storePlaces) dropFree() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	place = -1
+	for i := range p.places {
+		if at := &p.places[i]; at.use == storeFree {
+			at.stopExpiry()
+			p.dropLocked(at, 0)
+		}
+	}
+}
+
+// choose takes the free place whose store fits best. A store that is too small goes.
+func (p *storePlaces) choose(payload int64, use storeUse) lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	place := -1
 	for i := range p.places {
 		if p.places[i].use == storeFree && (place < 0 || p.places[i].betterThan(&p.places[place], payload)) {
 			place = i
@@ -113,10 +151,10 @@ func (p *storePlaces) choose(payload int64, use storeUse) (place int, serial uin
 	at := &p.places[place]
 	at.stopExpiry()
 	if at.store != nil && at.store.Bytes() < payload {
-		p.dropLocked(at)
+		p.dropLocked(at, 0)
 	}
 	at.use, at.serial = use, p.serials.Add(1)
-	return place, at.serial, at.store
+	return lease{place: p.first + uint32(place), serial: at.serial, store: at.store}
 }
 
 // betterThan reports whether the place suits a payload better than another one: best is the
@@ -132,14 +170,6 @@ func (at *storePlace) betterThan(other *storePlace, payload int64) bool {
 		return of.store.Bytes()
 	}
 	return rank(at) < rank(other)
-}
-
-// free gives back a place that has no store.
-func (p *storePlaces) free(place int) {
-	p.mu.Lock()
-	p.places[place].use = storeFree
-	p.mu.Unlock()
-	p.vacant <- struct{}{}
 }
 
 // give leaves a store to the caller, until release or claim. If neither comes in time, overdue is called.
@@ -162,7 +192,7 @@ func (p *storePlaces) claim(place, serial uint32) (lease, bool) {
 	}
 	at.stopExpiry()
 	at.use = storeCalled
-	return lease{place: place, serial: serial, store: at.store}, true
+	return lease{place: place, serial: serial, store: at.store, copied: at.copied}, true
 }
 
 // release ends a use of a store, if it is one of the kind that is given. The store is kept if keep is set and
@@ -176,10 +206,11 @@ func (p *storePlaces) release(place, serial uint32, use storeUse, keep bool) {
 	}
 	at.stopExpiry()
 	at.use = storeFree
+	p.uncopyLocked(at)
 	if keep && !p.closed && p.share.keepSpare(at.counted) {
 		at.expiry = time.AfterFunc(storeIdle, func() { p.expire(place, serial) })
 	} else {
-		p.dropLocked(at)
+		p.dropLocked(at, 0)
 	}
 	p.vacant <- struct{}{}
 }
@@ -189,7 +220,7 @@ func (p *storePlaces) expire(place, serial uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if at := p.findLocked(place, serial); at != nil && at.use == storeFree {
-		p.dropLocked(at)
+		p.dropLocked(at, 0)
 	}
 }
 
@@ -204,28 +235,18 @@ func (p *storePlaces) findLocked(place, serial uint32) *storePlace {
 	return at
 }
 
-// dropLocked gives a store up. Giving memory back takes as long as allocating it did. Others do not
-// wait for that, except for the room.
-func (p *storePlaces) dropLocked(at *storePlace) {
-	if at.store == nil {
-		return
+// dropLocked gives a store up after a while. Giving memory back takes as long as allocating it
+// did. Nobody waits for that, except for the room.
+func (p *storePlaces) dropLocked(at *storePlace, after time.Duration) {
+	if at.store != nil {
+		p.end(at.store, at.counted, after)
+		at.store, at.counted = nil, 0
 	}
-	store, counted := at.store, at.counted
-	at.store, at.counted = nil, 0
-	if p.abandon != nil {
-		go p.share.destroy(store, counted)
-		return
-	}
-	// It can fail only for what is closed already.
-	_ = store.Close()
-	p.share.giveBack(counted)
 }
 
-// destroy gives back the memory of a store, and then what was counted for it. It can fail only
-// for what the system has taken back already.
-func (s *share) destroy(store *sharedmemory.Store, counted int64) {
-	_ = store.Destroy()
-	s.giveBack(counted)
+func (p *storePlaces) uncopyLocked(at *storePlace) {
+	p.share.giveBack(at.copied)
+	at.copied = 0
 }
 
 // close drops all stores, except those in which the caller may still be reading a reply.
@@ -237,10 +258,12 @@ func (p *storePlaces) close() {
 	for i := range p.places {
 		at := &p.places[i]
 		at.stopExpiry()
-		if at.use == storeGiven && p.abandon != nil {
-			p.abandonLocked(at)
+		p.uncopyLocked(at)
+		after := time.Duration(0)
+		if at.use == storeGiven {
+			after = p.readFor
 		}
-		p.dropLocked(at)
+		p.dropLocked(at, after)
 	}
 }
 
@@ -252,19 +275,12 @@ func (p *storePlaces) takeOver() bool {
 	for i := range p.places {
 		if at := &p.places[i]; at.use == storeGiven {
 			at.stopExpiry()
-			p.abandonLocked(at)
+			p.dropLocked(at, p.readFor)
 			at.use = storeFree
 			return true
 		}
 	}
 	return false
-}
-
-func (p *storePlaces) abandonLocked(at *storePlace) {
-	if at.store != nil {
-		p.abandon(at.store, at.counted)
-		at.store, at.counted = nil, 0
-	}
 }
 
 func (at *storePlace) stopExpiry() {
@@ -277,5 +293,5 @@ func (at *storePlace) stopExpiry() {
 // keepSpare reports whether bytes that are counted may stay so although they are not needed now.
 func (s *share) keepSpare(bytes int64) bool {
 	b := s.budget
-	return s.held.Load() <= b.perUserMax/sparePart && b.held.Load() <= b.max/sparePart && bytes > 0
+	return b.queue.waiting.Load() == 0 && s.held.Load() <= b.perUserMax/sparePart && b.held.Load() <= b.max/sparePart && bytes > 0
 }

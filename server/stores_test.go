@@ -440,3 +440,28 @@ func TestValuesThatFitNoBudget(t *testing.T) {
 		t.Error("a value of more than 1 GiB is allowed")
 	}
 }
+
+// Stores that are only kept make room for those that are needed now.
+func TestKeptStoresMakeRoom(t *testing.T) {
+	const budget = storeBytes + storeHead
+	s := newServer(t, server.WithValueBytesMax(storeBytes), server.WithFrameBytesMax(wire.FrameBytesFloor), server.WithWriteTimeout(200*time.Millisecond),
+		server.WithInputBytes(budget, budget), server.WithOutputBytes(budget, budget))
+	register(t, s, "make", func(data []byte) []byte { return make([]byte, int(data[0])<<20) })
+	path := start(t, s)
+	for _, what := range []string{"requests", "replies"} {
+		c := connectWithStores(t, path)
+		for _, size := range []byte{1, storeBytes >> 20, 1, storeBytes >> 20} {
+			var said wire.Stored
+			if what == "requests" {
+				said, _ = c.ask(uint64(size) << 20)
+			} else {
+				c.lastID++
+				c.send((&wire.Frame{Header: wire.Header{Type: wire.Request, CallID: c.lastID},
+					Extensions: wire.AppendExtension(nil, wire.ExtensionFunctionName, "make"), Payload: []byte{size}}).Append(nil))
+				said, _ = c.stored()
+			}
+			c.release(said)
+		}
+	}
+	wantNothingStored(t, s)
+}

@@ -73,7 +73,7 @@ func (a account) isOperator() bool {
 type user struct {
 	account     account
 	connections int
-	abandoned   int // stores that are counted although their connections have ended
+	outliving   int // stores that are being given up, whether or not their connections have ended
 	memoryBytes int64
 	calls       atomic.Int64
 	input       share
@@ -154,19 +154,18 @@ func (t *userTable) leave(u *user) {
 
 // forgetLocked forgets a user of whom nothing is left.
 func (t *userTable) forgetLocked(u *user) {
-	if u.connections == 0 && u.abandoned == 0 {
+	if u.connections == 0 && u.outliving == 0 && t.users[u.account] == u {
 		delete(t.users, u.account)
 	}
 }
 
-// abandon keeps a user until a store is gone that was left to a caller whose connection has ended.
-func (t *userTable) abandon(u *user, stores int) {
+// outlive keeps a user while there are stores that are being given up, which may outlive their
+// connections.
+func (t *userTable) outlive(u *user, stores int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u.abandoned += stores
-	if u.abandoned == 0 {
-		t.forgetLocked(u)
-	}
+	u.outliving += stores
+	t.forgetLocked(u)
 }
 
 // reserveMemory counts shared memory. It reports false if that would exceed the user's
