@@ -278,8 +278,9 @@ func (c *connection) countStored(sent, received uint64) {
 func (c *connection) askForStore(ctx context.Context, r *call) (store *storedPayload, failure *status.Error, usable bool) {
 	for pause := storePauseMin; ; pause = min(2*pause, storePauseMax) {
 		store, failure, usable = c.askOnce(ctx, r)
-		if failure != nil && errors.Is(failure, errNoStore) {
-			// This side has closed it just before. The server now knows, and makes another one.
+		for missing := 0; missing < wire.StoresPerDirection && failure != nil && errors.Is(failure, errNoStore); missing++ {
+			// This side has closed it because it did not use it, and perhaps the others, too. The
+			// server has been told of this one. In the end it makes another one.
 			store, failure, usable = c.askOnce(ctx, r)
 		}
 		if failure == nil || !isCrowded(failure) || !c.sleep(ctx, r, pause) {

@@ -169,7 +169,7 @@ func TestStoresThatCannotBeWritten(t *testing.T) {
 			done := begin(context.Background(), c, "echo", make([]byte, peersValue))
 			conn := p.serveStores()
 			conn.storedReply(conn.expect(wire.Store), bad.said, files...)
-			if len(files) == 0 {
+			for count := 0; len(files) == 0 && count < wire.StoresPerDirection; count++ {
 				// It may have been closed because nobody used it.
 				conn.expectRelease(bad.said, true)
 				conn.storedReply(conn.expect(wire.Store), bad.said)
@@ -249,6 +249,20 @@ func TestStoresOfCallsThatFail(t *testing.T) {
 			conn.send(failureOf(conn.expect(wire.Store), crowded))
 		}
 		conn.storedReply(conn.expect(wire.Store), wire.Stored{Serial: 4}, goodStore(t))
+		conn.reply(conn.expect(wire.Request), []byte("small"))
+		expectReply(t, wait(t, done), "small")
+	})
+	t.Run("all closed", func(t *testing.T) {
+		p := storePeer(t)
+		done := begin(context.Background(), p.client(), "echo", make([]byte, peersValue))
+		conn := p.serveStores()
+		for place := range uint32(wire.StoresPerDirection) {
+			// The caller has not used it for a while, and the server does not know that.
+			closed := wire.Stored{Place: place, Serial: 4 + place}
+			conn.storedReply(conn.expect(wire.Store), closed)
+			conn.expectRelease(closed, true)
+		}
+		conn.storedReply(conn.expect(wire.Store), wire.Stored{Serial: 9}, goodStore(t))
 		conn.reply(conn.expect(wire.Request), []byte("small"))
 		expectReply(t, wait(t, done), "small")
 	})
