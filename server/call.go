@@ -28,6 +28,8 @@ type Call struct {
 
 	// serving is the context of Serve, which knows when that ends; nil in a library.
 	serving context.Context
+	// reserved are bytes of the answer's extensions that are not for metadata.
+	reserved int
 
 	// mu protects what follows.
 	mu sync.Mutex
@@ -43,7 +45,8 @@ var ErrAnswered = errors.New("nearcall: the call has been answered")
 // AddReplyMetadata adds a pair that travels with the answer, which may be a result or an
 // error. A key may be added several times. It consists of lower-case letters, digits and any
 // of "-_."; a value is any text or bytes. All pairs of an answer share limit
-// extension_bytes_max (4 KiB): a pair for which there is no room is not added, and the error
+// extension_bytes_max (4 KiB), of which 20 bytes are for the server if the answer may lie in a
+// memory file (WithValueBytesMax): a pair for which there is no room is not added, and the error
 // says so. After the function and its interceptors have returned, AddReplyMetadata fails with
 // ErrAnswered. Callers of the simple protocol never see metadata.
 func (call *Call) AddReplyMetadata(key, value string) error {
@@ -56,8 +59,8 @@ func (call *Call) AddReplyMetadata(key, value string) error {
 		return ErrAnswered
 	}
 	reply := wire.AppendMetadata(call.reply, key, value)
-	if len(reply) > wire.ExtensionBytesMax {
-		return fmt.Errorf("nearcall: metadata %q would make %d bytes (at most %d in an answer, limit extension_bytes_max, which is fixed)", key, len(reply), wire.ExtensionBytesMax)
+	if most := wire.ExtensionBytesMax - call.reserved; len(reply) > most {
+		return fmt.Errorf("nearcall: metadata %q would make %d bytes (at most %d in an answer, limit extension_bytes_max, which is fixed)", key, len(reply), most)
 	}
 	call.reply = reply
 	return nil

@@ -72,7 +72,7 @@ type agreed struct {
 // dialled.
 func newConnection(v *service, carrier transport.Carrier, peer Peer, u *user) *connection {
 	c := &connection{server: v.server, service: v, carrier: carrier, peer: peer, user: u}
-	c.origin = contextOrigin{&v.server.clock, &c.peer, v.values}
+	c.origin = contextOrigin{clock: &v.server.clock, peer: &c.peer, values: v.values}
 	if c.parking, _ = carrier.(transport.ParkingConn); c.parking != nil {
 		c.onReady = c.resume
 	}

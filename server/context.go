@@ -32,6 +32,8 @@ type contextOrigin struct {
 	clock  *monotonic.Clock
 	peer   *Peer
 	values context.Context // nil: none
+	// reserved are bytes of the extensions of answers that the server may need itself.
+	reserved int
 }
 
 // A contextMore is the part of a context that is made when somebody asks for it, or when the
@@ -189,7 +191,7 @@ func (c *callContext) theCall() *Call {
 	if call := more.call.Load(); call != nil {
 		return call
 	}
-	made := &Call{Function: c.function.name, Peer: *c.origin.peer, serving: c.origin.values}
+	made := &Call{Function: c.function.name, Peer: *c.origin.peer, serving: c.origin.values, reserved: c.origin.reserved}
 	more.call.Store(made)
 	return made
 }

@@ -46,6 +46,7 @@ func (c *connection) agreeStores(valueBytesMax int) {
 	s.replies.readFor = c.server.config.writeTimeout
 	s.replies.end = c.endOf((*sharedmemory.Store).Destroy, &c.user.output)
 	c.stores, c.agreed.valueBytesMax = s, valueBytesMax
+	c.origin.reserved = wire.StoredExtensionBytes
 }
 
 func (s *stores) endOfReading() {

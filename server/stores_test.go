@@ -441,6 +441,24 @@ func TestValuesThatFitNoBudget(t *testing.T) {
 	}
 }
 
+// A result with as many metadata as there may be travels in a store like others.
+func TestStoresOfResultsWithMetadata(t *testing.T) {
+	s := newServer(t, server.WithValueBytesMax(storeBytes), server.WithFrameBytesMax(wire.FrameBytesFloor))
+	register(t, s, "both", func(ctx context.Context, data []byte) []byte {
+		call, _ := server.CallFromContext(ctx)
+		for call.AddReplyMetadata("key", "some text") == nil {
+		}
+		for call.AddReplyMetadata("k", "") == nil {
+		}
+		return make([]byte, 1<<20)
+	})
+	c := connectWithStores(t, start(t, s))
+	c.lastID++
+	c.send((&wire.Frame{Header: wire.Header{Type: wire.Request, CallID: c.lastID}, Extensions: wire.AppendExtension(nil, wire.ExtensionFunctionName, "both")}).Append(nil))
+	reply, _ := c.stored()
+	c.release(reply)
+}
+
 // Stores that are only kept make room for those that are needed now.
 func TestKeptStoresMakeRoom(t *testing.T) {
 	const budget = storeBytes + storeHead

@@ -10,6 +10,8 @@ const (
 	StorePlaces = 2 * StoresPerDirection
 	// StoreDescriptors come with a REPLY that names a store which the caller does not have.
 	StoreDescriptors = 1
+	// StoredExtensionBytes is what the extension that names a store takes of a frame.
+	StoredExtensionBytes = extensionHeaderBytes + storedBytes
 
 	storedBytes   = 16
 	releaseBytes  = 12
