@@ -240,7 +240,8 @@ func (s *Store) inRegion(at int64, use func(payload []byte)) (err error) {
 }
 
 // populate maps the store, and brings the pages of the payload up to end into the mapping at
-// once, which takes a fraction of the time of a fault for each.
+// once, which takes a fraction of the time of a fault for each. A kernel before Linux 5.14, or with
+// pages that are larger than the head, refuses that. Then each page comes by its fault.
 func (s *Store) populate(end int64, advice int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,7 +263,7 @@ func (s *Store) populate(end int64, advice int) error {
 		return nil
 	}
 	from := s.mapped &^ (storeHeadBytes - 1)
-	if err := unix.Madvise(s.region[storeHeadBytes+from:storeHeadBytes+end], advice); err != nil {
+	if err := unix.Madvise(s.region[storeHeadBytes+from:storeHeadBytes+end], advice); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("madvise: %w", err)
 	}
 	s.mapped = end

@@ -46,26 +46,33 @@ func storePair(t *testing.T, trusted, peerWrites bool) (made, attached *sharedme
 func TestStoresHoldWhatIsWritten(t *testing.T) {
 	for _, trusted := range []bool{false, true} {
 		for _, peerWrites := range []bool{false, true} {
-			from, to := storePair(t, trusted, peerWrites)
-			if peerWrites {
-				from, to = to, from
+			checkStore(t, trusted, peerWrites)
+		}
+	}
+}
+
+func checkStore(t *testing.T, trusted, peerWrites bool) {
+	t.Helper()
+	from, to := storePair(t, trusted, peerWrites)
+	if peerWrites {
+		from, to = to, from
+	}
+	for round := range 3 {
+		data := bytes.Repeat([]byte{byte(round + 1)}, testStoreBytes-round)
+		for at := 0; at < len(data); at += 1 << 20 {
+			if err := from.Write(int64(at), data[at:min(at+1<<20, len(data))]); err != nil {
+				t.Error(err)
+				return
 			}
-			for round := range 3 {
-				data := bytes.Repeat([]byte{byte(round + 1)}, testStoreBytes-round)
-				for at := 0; at < len(data); at += 1 << 20 {
-					if err := from.Write(int64(at), data[at:min(at+1<<20, len(data))]); err != nil {
-						t.Fatal(err)
-					}
-				}
-				got := make([]byte, len(data))
-				view, err := to.View(int64(len(data)))
-				if err == nil {
-					err = to.Read(0, got)
-				}
-				if err != nil || !bytes.Equal(got, data) || !bytes.Equal(view, data) {
-					t.Fatalf("trusted %v, the peer writes %v, round %d: %v", trusted, peerWrites, round, err)
-				}
-			}
+		}
+		got := make([]byte, len(data))
+		view, err := to.View(int64(len(data)))
+		if err == nil {
+			err = to.Read(0, got)
+		}
+		if err != nil || !bytes.Equal(got, data) || !bytes.Equal(view, data) {
+			t.Errorf("trusted %v, the peer writes %v, round %d: %v", trusted, peerWrites, round, err)
+			return
 		}
 	}
 }
