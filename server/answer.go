@@ -35,7 +35,7 @@ func (c *connection) sendAnswer(e *execution, admitted func()) *status.Error {
 	extensions, bytes := e.context.takeReply(), e.resultBytes()
 	stores := false
 	if e.err == nil && len(extensions)+bytes > c.agreed.frameBytesMax {
-		if stores = c.needsStore(e) && bytes <= c.agreed.valueBytesMax; !stores {
+		if stores = c.needsStore(e); !stores {
 			e.err = c.resultTooLarge(e, len(extensions)+bytes)
 		}
 	}

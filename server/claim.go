@@ -62,7 +62,7 @@ func (b *budget) enqueue(c *claim) bool {
 	q, s := &b.queue, c.share
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c.late > 0 && (s.late+c.late > lateTimes*b.perUserMax || q.late+c.late > b.max) {
+	if c.late > 0 && !s.isLateLocked(c.late) {
 		return false
 	}
 	if len(s.results)+len(s.requests) == 0 {
@@ -73,12 +73,39 @@ func (b *budget) enqueue(c *claim) bool {
 	} else {
 		s.requests = append(s.requests, c)
 	}
-	s.late += c.late
-	q.late += c.late
 	q.waiting.Add(1)
 	// A goroutine that gave room back before this did not see the claim.
 	b.grantLocked()
 	return true
+}
+
+// isLateLocked counts a result that waits, and reports true, unless those that already wait take up
+// all that they may.
+func (s *share) isLateLocked(bytes int64) bool {
+	q := &s.budget.queue
+	if s.late+bytes > lateTimes*s.budget.perUserMax || q.late+bytes > s.budget.max {
+		return false
+	}
+	s.late += bytes
+	q.late += bytes
+	return true
+}
+
+// beginLate is isLateLocked for a result that waits for something other than room. endLate uncounts it.
+func (s *share) beginLate(bytes int64) bool {
+	if s.budget == nil {
+		return false
+	}
+	s.budget.queue.mu.Lock()
+	defer s.budget.queue.mu.Unlock()
+	return s.isLateLocked(bytes)
+}
+
+func (s *share) endLate(bytes int64) {
+	s.budget.queue.mu.Lock()
+	defer s.budget.queue.mu.Unlock()
+	s.late -= bytes
+	s.budget.queue.late -= bytes
 }
 
 // dequeue removes a claim, and reports whether it was granted meanwhile.

@@ -49,7 +49,7 @@ func (r *reader) finishInline() bool {
 	c, e := r.connection, &r.inline
 	stillReader := c.role.end(e.mark)
 	doneNs := c.account(e, e.startedNs, e.untimed && stillReader)
-	if stillReader && c.stores != nil && c.needsStore(e) {
+	if stillReader && c.needsStore(e) {
 		stillReader = !r.passOn()
 	}
 	if stillReader {

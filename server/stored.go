@@ -245,9 +245,13 @@ func (e *execution) fetchStored() error {
 	return nil
 }
 
-// needsStore reports whether the result of a call can only travel in a store.
+// needsStore reports whether the result of a call may have to travel in a store, and can.
 func (c *connection) needsStore(e *execution) bool {
-	return c.stores != nil && e.err == nil && e.resultBytes() > c.agreed.frameBytesMax-wire.ExtensionBytesMax && len(e.files.Going()) == 0
+	if c.stores == nil || e.err != nil || len(e.files.Going()) > 0 {
+		return false
+	}
+	bytes := e.resultBytes()
+	return bytes > c.agreed.frameBytesMax-wire.ExtensionBytesMax && bytes <= c.agreed.valueBytesMax
 }
 
 // answerStored sends a REPLY whose payload lies in a store, and returns the failure that it told
@@ -273,7 +277,7 @@ func (c *connection) answerStored(e *execution, extensions []byte, bytes int, ad
 // storeResult copies the result of a call into a store.
 func (c *connection) storeResult(e *execution, bytes int, until time.Time) (l lease, err error) {
 	p := &c.stores.replies
-	if err := p.await(time.Until(until), c.output.gone(), c.stores.unread); err != nil {
+	if err := c.awaitPlace(int64(bytes), until); err != nil {
 		return l, err
 	}
 	l, err = p.take(int64(bytes), storeCalled, func(size int64) bool {
@@ -302,13 +306,24 @@ func (c *connection) storeResult(e *execution, bytes int, until time.Time) (l le
 	return l, err
 }
 
-// await waits for a free place, and takes its token.
-func (p *storePlaces) await(limit time.Duration, gone, unread <-chan struct{}) error {
+// awaitPlace takes the token of a place for a result of so many bytes. If it has to wait, it counts
+// the result among those that wait for room.
+func (c *connection) awaitPlace(bytes int64, until time.Time) error {
+	p, share := &c.stores.replies, &c.user.output
 	select {
 	case <-p.vacant:
 		return nil
 	default:
 	}
+	if !share.beginLate(bytes) {
+		return errNoStoreRoom{bytes}
+	}
+	defer share.endLate(bytes)
+	return p.await(time.Until(until), c.output.gone(), c.stores.unread)
+}
+
+// await waits for a free place, and takes its token.
+func (p *storePlaces) await(limit time.Duration, gone, unread <-chan struct{}) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {

@@ -394,6 +394,25 @@ func TestResultsThatWaitForStores(t *testing.T) {
 	wantNothingStored(t, s)
 }
 
+// A caller that asks for large results and gives no store back makes the server hold no more of them
+// than of other results that wait.
+func TestResultsThatWaitForStoresAreCounted(t *testing.T) {
+	const results = 100
+	s := newServer(t, server.WithValueBytesMax(storeBytes), server.WithFrameBytesMax(wire.FrameBytesFloor), server.WithOutputBytes(storeBudget, storeBudget))
+	register(t, s, "large", func([]byte) []byte { return make([]byte, 1<<20) })
+	c := connectWithStores(t, start(t, s))
+	for range results {
+		c.lastID++
+		c.send((&wire.Frame{Header: wire.Header{Type: wire.Request, CallID: c.lastID}, Extensions: wire.AppendExtension(nil, wire.ExtensionFunctionName, "large")}).Append(nil))
+	}
+	for range wire.StoresPerDirection {
+		c.stored()
+	}
+	for range results - wire.StoresPerDirection - storeBudget>>20 {
+		wantFailure(t, c.failure(), status.ResourceExhausted, status.OutcomeExecutedResultLost)
+	}
+}
+
 // A store that a call uses is not given back by a RELEASE, nor when the connection ends, but when
 // the function has returned.
 func TestStoresOfRunningCalls(t *testing.T) {
