@@ -251,7 +251,10 @@ func (c *connection) deliver() error {
 		id := batch[i].header.CallID
 		batch[i].call, _ = c.calls.take(id)
 		c.traffic.countAnswer(&batch[i].header)
-		if id > c.calls.lastID {
+		switch {
+		case batch[i].call == nil && batch[i].stored != nil && len(c.output.pending) >= wire.PendingOutputBytesMax:
+			err = &wire.ProtocolError{Text: "a REPLY in a store after the other, and no RELEASE is read"}
+		case id > c.calls.lastID:
 			err = &wire.ProtocolError{Text: fmt.Sprintf("%v for call id %d, which was never used", batch[i].header.Type, id)}
 		}
 	}

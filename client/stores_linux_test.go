@@ -328,3 +328,26 @@ func TestBrokenRepliesInStores(t *testing.T) {
 		})
 	}
 }
+
+// A server that names stores to calls that have ended, and reads no RELEASE, loses the connection
+// before much waits for it.
+func TestStoresThatNobodyReleases(t *testing.T) {
+	// Far more than may wait, and than sockets hold.
+	const replies = 1 << 17
+	p := storePeer(t)
+	c := p.client(client.WithValueBytesMax(peersValues))
+	done := begin(context.Background(), c, "echo", []byte("small"))
+	conn := p.serveStores()
+	request := conn.expect(wire.Request)
+	conn.reply(request, []byte("small"))
+	expectReply(t, wait(t, done), "small")
+	again := replyTo(request, nil)
+	again.Extensions = wire.AppendStored(nil, wire.Stored{Place: 2, Serial: 1, Bytes: 1})
+	many := bytes.Repeat(again.Append(nil), 1<<10)
+	for range replies >> 10 {
+		if _, err := conn.Write(many); err != nil {
+			return
+		}
+	}
+	t.Errorf("%d replies were taken", replies)
+}
