@@ -157,6 +157,18 @@ func (b *budget) grantLocked() {
 	}
 }
 
+// isAwaited reports whether claims of the user wait. Those of other users do not count: they could
+// be made to wait for as long as anybody likes.
+func (s *share) isAwaited() bool {
+	q := &s.budget.queue
+	if q.waiting.Load() == 0 {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(s.results)+len(s.requests) > 0
+}
+
 // grantLocked grants claims from the front of a list and returns the rest.
 func (s *share) grantLocked(claims []*claim) []*claim {
 	for len(claims) > 0 && s.take(claims[0].bytes) {

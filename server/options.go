@@ -251,8 +251,8 @@ func WithFrameBytesMax(bytes int) Option {
 // against WithOutputBytes if it is for a reply. Both must be at least as large as the file
 // for the largest request. A request of another user counts twice, because the server copies
 // it before it looks at it. The server keeps a file for the next call for a second if all that is
-// counted for the user is at most a quarter of what may be, and nobody waits for room; making a file anew for each call
-// takes several times as long as copying.
+// counted for the user is at most a quarter of what may be, and none of its calls waits for
+// room; making a file anew for each call takes several times as long as copying.
 //
 // A function that a caller of the server's own user calls is given its []byte where the caller
 // has written it. Like every []byte of a request it is valid only until the function returns;

@@ -293,5 +293,5 @@ func (at *storePlace) stopExpiry() {
 // keepSpare reports whether bytes that are counted may stay so although they are not needed now.
 func (s *share) keepSpare(bytes int64) bool {
 	b := s.budget
-	return b.queue.waiting.Load() == 0 && s.held.Load() <= b.perUserMax/sparePart && b.held.Load() <= b.max/sparePart && bytes > 0
+	return !s.isAwaited() && s.held.Load() <= b.perUserMax/sparePart && b.held.Load() <= b.max/sparePart && bytes > 0
 }
