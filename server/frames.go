@@ -119,12 +119,12 @@ func (r *reader) onRequest() (bool, error) {
 // refuse answers the request with a failure, before anything of it ran. f is nil if there is
 // no such function.
 func (r *reader) refuse(f *function, failure *status.Error) {
-	c := r.connection
+	c, bytes := r.connection, int(r.frame.Length-r.frame.ExtensionBytes)+r.stored.size()
 	r.stored.release()
 	r.stored = nil
 	c.sendFailure(r.frame.CallID, failure)
 	if c.server.config.observer != nil {
-		c.observeRefusedCall(f, int(r.frame.Length-r.frame.ExtensionBytes), failure)
+		c.observeRefusedCall(f, bytes, failure)
 	}
 }
 

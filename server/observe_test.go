@@ -54,6 +54,12 @@ func (n *notebook) last() observe.Call {
 	return n.calls[len(n.calls)-1]
 }
 
+func (n *notebook) count() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.calls)
+}
+
 func (n *notebook) observer() *observe.Observer {
 	event := func(name string) func(context.Context, *observe.Call) {
 		return func(_ context.Context, call *observe.Call) { n.note("%s %s %v", name, call.Function, call.Code()) }

@@ -478,6 +478,21 @@ func TestStoresOfResultsWithMetadata(t *testing.T) {
 	c.release(reply)
 }
 
+// An observer is told how large a request in a store was, whether it ran or was refused.
+func TestObservedRequestsInStores(t *testing.T) {
+	n := new(notebook)
+	_, path := storeServer(t, server.WithObserver(n.observer()))
+	c := connectWithStores(t, path)
+	for i, name := range []string{"length", "none"} {
+		c.request(name, mustAsk(c))
+		c.next()
+		waitFor(t, "the call to be observed", func() bool { return n.count() == i+1 })
+		if last := n.last(); last.RequestBytes != 1<<20 {
+			t.Errorf("%s took %d bytes", name, last.RequestBytes)
+		}
+	}
+}
+
 // Stores that are only kept make room for those that are needed now.
 func TestKeptStoresMakeRoom(t *testing.T) {
 	const budget = storeBytes + storeHead
