@@ -368,7 +368,7 @@ func (p *storePlaces) awaitCalled(over <-chan time.Time, gone <-chan struct{}) e
 // sendStored sends the frame that says where the result lies.
 func (c *connection) sendStored(e *execution, l *lease, extensions []byte, bytes int, until time.Time, admitted func()) error {
 	p := &c.stores.replies
-	p.give(l, c.server.config.writeTimeout, func() { c.close(errStoreKept) })
+	p.give(l, c.server.config.writeTimeout, func() { c.storeKept(l.place, l.serial) })
 	header := wire.Header{Type: wire.Reply, Codec: e.codec, CallID: e.id, FunctionID: e.function.id}
 	extensions = wire.AppendStored(extensions[:len(extensions):len(extensions)], wire.Stored{Place: l.place, Serial: l.serial, Bytes: uint64(bytes)})
 	header.ExtensionBytes = uint32(len(extensions))
@@ -385,6 +385,17 @@ func (c *connection) sendStored(e *execution, l *lease, extensions []byte, bytes
 		p.release(l.place, l.serial, storeGiven, false)
 	}
 	return refused
+}
+
+// storeKept is called when a caller has not given back the store of a reply in time. If nobody reads
+// any more, that says nothing about the caller. The connection may still have other calls to answer.
+func (c *connection) storeKept(place, serial uint32) {
+	select {
+	case <-c.stores.unread:
+		c.stores.replies.release(place, serial, storeGiven, false)
+	default:
+		c.close(errStoreKept)
+	}
 }
 
 // checkValueBytes refuses budgets in which a request of the largest size does not fit.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -356,6 +357,39 @@ func TestRepliesThatAreNotReleased(t *testing.T) {
 	if frame, _ := other.next(); frame.Type != wire.Reply {
 		t.Errorf("%s", frame.Type)
 	}
+}
+
+// A server that stops reads no RELEASE any more. It takes a store back after a while, and goes on
+// with its other calls.
+func TestRepliesThatAreNotReleasedToAServerThatStops(t *testing.T) {
+	s := newServer(t, server.WithValueBytesMax(storeBytes), server.WithFrameBytesMax(wire.FrameBytesFloor), server.WithWriteTimeout(300*time.Millisecond))
+	g := newGate()
+	release := sync.OnceFunc(func() { close(g.release) })
+	defer release()
+	register(t, s, "wait", g.wait, server.Apart())
+	register(t, s, "large", func([]byte) []byte { return make([]byte, 1<<20) })
+	path, served := serveCounted(t, s, new(atomic.Int64))
+	c := connectWithStores(t, path)
+	waiting := c.begin("wait", 0)
+	<-g.started
+	c.lastID++
+	c.send((&wire.Frame{Header: wire.Header{Type: wire.Request, CallID: c.lastID}, Extensions: wire.AppendExtension(nil, wire.ExtensionFunctionName, "large")}).Append(nil))
+	_, file := c.stored()
+	go s.Shutdown(context.Background())
+	if frame, _ := c.next(); frame.Type != wire.Drain {
+		t.Fatalf("%s", frame.Type)
+	}
+	waitFor(t, "the reply is gone", func() bool {
+		serial := make([]byte, 8)
+		_, err := file.ReadAt(serial, 0)
+		return err == nil && serial[0] == 0
+	})
+	release()
+	if frame, _ := c.next(); frame.Type != wire.Reply || frame.CallID != waiting {
+		t.Errorf("%s of call %d", frame.Type, frame.CallID)
+	}
+	c.conn.Close()
+	<-served
 }
 
 // Results that wait for a store hold up no other call, even if their functions are so quick that
