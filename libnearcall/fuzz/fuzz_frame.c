@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                frame.extension_bytes <= NC_EXTENSION_BYTES_MAX);
     const uint8_t *extensions = data + 1 + NC_FRAME_HEADER_BYTES;
     size_t extension_bytes = bytes - 1 - NC_FRAME_HEADER_BYTES;
-    if (nc_extensions_check(extensions, extension_bytes, "frame", &fault) < 0)
+    if (nc_extensions_check(extensions, extension_bytes, NC_FEATURE_STORES, "frame", &fault) < 0)
         return 0;
     struct nc_extension extension;
     size_t offset = 0, sum = 0;

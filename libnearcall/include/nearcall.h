@@ -250,9 +250,10 @@ typedef struct nearcall_options {
     const uint32_t *server_user_ids; /* further users as which the server may run; copied */
     const char *name;             /* the name of this program for the server's log; NULL: the library's name; copied */
     size_t calls_in_flight_max;   /* calls at a time that are unfinished or not fetched; 0: 1024; 16384 at most */
+    size_t value_bytes_max;       /* larger requests and replies, up to so many bytes: see nearcall_values.h; 0: none */
 } nearcall_options;
 
-#define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL, 0 }
+#define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
 
 /*
  * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port" or
@@ -271,8 +272,7 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
                                const nearcall_options *options);
 
 /* Closes the connection of this process and frees the handle with all that belongs to it.
- * client may be NULL. In a forked child it sends nothing and leaves the parent's connection
- * as it was. */
+ * client may be NULL. In a forked child it sends nothing, and the parent's connection stays. */
 NEARCALL_API void nearcall_close(nearcall_client *client);
 
 /* For an "embed:" address: blocks all but synchronous signals while a Go function runs in

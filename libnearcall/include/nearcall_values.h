@@ -3,6 +3,27 @@
  *
  * This is a part of nearcall.h, which includes it. nearcall.h is the manual for handles,
  * errors, threads and forks.
+ *
+ * LARGE VALUES. A frame has 4 MiB by default, and at most 16,777,215 bytes. Requests and replies
+ * that do not fit one travel in stores, which are files in memory that the server makes, up to
+ * the option value_bytes_max of nearcall_open(): 65,536 bytes to 1 GiB. The server must allow it as
+ * well (in Go server.WithValueBytesMax): its limit holds for requests, and the handle's for both.
+ *     nearcall_options options = NEARCALL_OPTIONS_INIT;
+ *     options.value_bytes_max = 1 << 30;
+ * Nothing else changes: the same functions make such calls, with the same deadlines, retries and
+ * outcomes. Beyond the limits they fail with NEARCALL_E_RESOURCE_EXHAUSTED, not executed for a
+ * request, and executed with its result lost for a reply; the message names the option.
+ *   A request is copied once, into its store, and a reply once, into memory of the handle, where
+ * the reply is lent like any other. The server may take a store back, so a reply is not lent
+ * from there. With NEARCALL_NONBLOCKING, too, a function copies all of a value before it returns,
+ * and while it copies the value of one call, no other call of the handle ends by its timeout.
+ * Handlers of signals run after at most 4 MiB of it. A connection has two stores for requests
+ * and two for replies. Further large calls wait for them, and small calls do not.
+ *   A handle keeps the memory of its last large reply, and its stores, for one second after their
+ * last use. It gives them back at the next call that is made after that, or in nearcall_process(),
+ * which nearcall_timeout_ms() asks for. A forked child gets none of the stores.
+ *   It works on local sockets only. With ?shm=off or NEARCALL_NO_SHARED_MEMORY, and for requests
+ * and replies with files, the limit of frames holds.
  */
 #include "nearcall.h" /* before all else: it includes this, and then what needs this */
 #ifndef NEARCALL_VALUES_H

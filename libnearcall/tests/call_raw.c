@@ -32,7 +32,7 @@ static void check_refusals(nearcall_client *client)
     CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
     CHECK(strcmp(nearcall_error_message(client),
                  "the request is larger than the 16777215 bytes that any frame may have (limit "
-                 "frame_bytes_max)") == 0);
+                 "frame_bytes_max); the option value_bytes_max lets larger ones travel in stores") == 0);
     CHECK_CALL(client, nearcall_call(client, name, NULL, 0, 0, &reply),
                NEARCALL_E_INVALID_ARGUMENT);
     CHECK_CALL(client, nearcall_call(client, "", NULL, 0, 0, &reply), NEARCALL_E_INVALID_ARGUMENT);

@@ -26,6 +26,7 @@ static void begin(struct script *script, void (*play)(struct script *), void *ar
     script->schema_hash = 0x1122334455667788;
     script->features = NC_FEATURE_SHARED_CLOCK;
     script->calls_in_flight_max = 1024;
+    script->value_bytes_max = 0;
     script->clock_ahead_ns = 0;
     CHECK(sem_init(&script->signals, 0, 0) == 0);
     CHECK(listen(script->listener, 16) == 0);
@@ -131,8 +132,14 @@ void script_send(struct script *script, const void *data, size_t bytes)
 
 void script_welcome(struct script *script)
 {
-    uint8_t welcome[NC_HELLO_HEADER_BYTES] = "\x89NCW\r\n\x1a\n";
-    nc_put_u32(welcome + 8, sizeof(welcome));
+    uint8_t welcome[NC_HELLO_HEADER_BYTES + 12] = "\x89NCW\r\n\x1a\n";
+    size_t bytes = NC_HELLO_HEADER_BYTES;
+    if (script->value_bytes_max) {
+        uint8_t most[NC_VALUE_BYTES_MAX_BYTES];
+        nc_put_u64(most, script->value_bytes_max);
+        bytes += nc_extension_encode(welcome + bytes, NC_EXTENSION_VALUE_BYTES_MAX, most, sizeof(most));
+    }
+    nc_put_u32(welcome + 8, (uint32_t)bytes);
     nc_put_u32(welcome + 12, NC_PROTOCOL_VERSION); /* status 0 behind it */
     nc_put_u64(welcome + 16, script->features);
     nc_put_u64(welcome + 24, 99);
@@ -141,7 +148,7 @@ void script_welcome(struct script *script)
     nc_put_u64(welcome + 40, (uint64_t)(nc_now_ns() + script->clock_ahead_ns));
     nc_put_u32(welcome + 52, script->calls_in_flight_max);
     nc_put_u64(welcome + 56, script->schema_hash);
-    script_send(script, welcome, sizeof(welcome));
+    script_send(script, welcome, bytes);
 }
 
 void script_refuse(struct script *script, uint16_t code, const char *reason)
@@ -213,22 +220,27 @@ bool script_read_end(struct script *script)
     return !sent;
 }
 
-void script_send_files(struct script *script, const void *data, size_t bytes, unsigned count)
+void script_send_descriptors(struct script *script, const void *data, size_t bytes, const int *fds, unsigned count)
 {
     union {
         struct cmsghdr header;
         uint8_t bytes[CMSG_SPACE(64 * sizeof(int))];
     } room = {0};
-    int fds[64];
     struct iovec part = {(void *)(uintptr_t)data, bytes};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &room,
                              .msg_controllen = CMSG_SPACE(count * sizeof(int))};
     room.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(int)), .cmsg_level = SOL_SOCKET,
                                    .cmsg_type = SCM_RIGHTS};
-    for (unsigned i = 0; i < count; i++)
-        CHECK((fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
     memcpy(CMSG_DATA(&room.header), fds, count * sizeof(int));
     CHECK(sendmsg(script->fd, &message, MSG_NOSIGNAL) == (ssize_t)bytes);
+}
+
+void script_send_files(struct script *script, const void *data, size_t bytes, unsigned count)
+{
+    int fds[64] = {0};
+    for (unsigned i = 0; i < count; i++)
+        CHECK((fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
+    script_send_descriptors(script, data, bytes, fds, count);
     for (unsigned i = 0; i < count; i++)
         close(fds[i]);
 }

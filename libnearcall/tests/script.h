@@ -20,6 +20,7 @@ struct script {
     pthread_t thread;
     sem_t signals; /* from the test to the script */
     uint64_t schema_hash;
+    uint64_t value_bytes_max; /* in stores; 0: the welcome says nothing of it */
     uint64_t features;
     uint32_t calls_in_flight_max;
     int64_t clock_ahead_ns; /* of its clock, as in another time namespace */
@@ -54,6 +55,8 @@ bool script_read_end(struct script *script);
 
 void script_send(struct script *script, const void *data, size_t bytes);
 void script_send_frame(struct script *script, const struct nc_frame *frame, const void *payload);
+/* The bytes with these descriptors, in one message. */
+void script_send_descriptors(struct script *script, const void *data, size_t bytes, const int *fds, unsigned count);
 /* The bytes with as many descriptors of /dev/null, in one message. */
 void script_send_files(struct script *script, const void *data, size_t bytes, unsigned count);
 void script_reply(struct script *script, const struct nc_frame *request, const void *data,

@@ -250,6 +250,13 @@ void server_start_with_files(struct server *server)
     start_anywhere(server, "-files");
 }
 
+void server_start_with_stores(struct server *server, size_t value_bytes_max)
+{
+    char option[64];
+    snprintf(option, sizeof(option), "-value-bytes-max=%zu", value_bytes_max);
+    start_anywhere(server, option);
+}
+
 static void end(struct server *server, int signal_number)
 {
     int status;

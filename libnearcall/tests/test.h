@@ -86,6 +86,7 @@ struct server {
 
 void server_start(struct server *server);
 void server_start_with_files(struct server *server); /* whose functions pass files */
+void server_start_with_stores(struct server *server, size_t value_bytes_max); /* for values above the frame */
 void server_start_at(struct server *server, const char *address);
 /* One of "1", "2", "3": functions of which the second declares some otherwise. */
 void server_start_generation(struct server *server, const char *generation);

@@ -168,7 +168,7 @@ static void header_round_trip(void)
 static void check_extensions(const char *bytes, size_t count, int code)
 {
     struct nc_fault fault = {0};
-    int r = nc_extensions_check((const uint8_t *)bytes, count, "REPLY", &fault);
+    int r = nc_extensions_check((const uint8_t *)bytes, count, 0, "REPLY", &fault);
     CHECK_INT(r, code ? -1 : 0);
     CHECK_INT(fault.code, code);
 }

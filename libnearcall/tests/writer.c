@@ -111,7 +111,7 @@ static void refusals(void)
     for (int i = 0; i < 40; i++)
         nearcall_write_array(writer, 1);
     refused(writer, NEARCALL_E_INVALID_ARGUMENT, "deeper");
-    CHECK(nearcall_write_reserve(writer, 1 << 30) == NULL);
+    CHECK(nearcall_write_reserve(writer, ((size_t)1 << 30) + 1) == NULL);
     refused(writer, NEARCALL_E_RESOURCE_EXHAUSTED, "larger");
     CHECK_INT(nearcall_write_commit(writer, 1), NEARCALL_E_MISUSE);
     refused(writer, NEARCALL_E_MISUSE, "commit");

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "calls/calls.h"
 #include "connection/connection.h"
+#include "connection/stores.h"
 #include "connection/watch.h"
 #include "memory/memory.h"
 #include "receive/receive.h"
@@ -32,6 +33,7 @@ void nc_after_fork(nearcall_client *client)
     } else {
         nc_calls_after_busy_fork(client);
         memset(&client->lent, 0, sizeof(client->lent));
+        memset(&client->spare, 0, sizeof(client->spare));
         client->lends_more = false;
         client->lent_files = NULL;
         client->lent_metadata = NULL;
@@ -82,6 +84,8 @@ static inline int enter(nearcall_client *client)
         nc_memory_release(&client->connection.memory);
     if (client->error.code)
         nc_error_clear(client);
+    if (__builtin_expect(client->lent.capacity >= NC_LARGE_REPLY_BYTES, 0))
+        nc_stores_keep_lent(client);
     nc_buffer_empty(&client->lent);
     if (__builtin_expect(client->lends_more, 0))
         end_lending(client);
@@ -130,6 +134,8 @@ void nc_go_outside(nearcall_client *client)
 int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms)
 {
     client->now_ns = nc_now_ns();
+    if (__builtin_expect(client->connection.stores.idle_ns && client->now_ns >= client->connection.stores.idle_ns, 0))
+        nc_stores_expire(client);
     return nc_after_ms(client->now_ns, timeout_ms ? timeout_ms : client->timeout_ms);
 }
 

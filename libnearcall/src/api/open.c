@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "calls/calls.h"
 #include "connection/connection.h"
+#include "connection/stores.h"
 #include "connection/watch.h"
 #include "functions/functions.h"
 #include "memory/memory.h"
@@ -46,6 +47,10 @@ static int check_options(nearcall_client *client, const nearcall_options *option
                                      options->frame_bytes_max > NC_FRAME_BYTES_MAX_CEILING))
         return nc_invalid_option(client, "frame_bytes_max", options->frame_bytes_max,
                        "0, or " NC_TEXT(NC_PEER_FRAME_BYTES_MIN) " to " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
+    if (options->value_bytes_max && (options->value_bytes_max < NC_PEER_FRAME_BYTES_MIN ||
+                                     options->value_bytes_max > NC_VALUE_BYTES_MAX_CEILING))
+        return nc_invalid_option(client, "value_bytes_max", (long long)options->value_bytes_max,
+                       "0, or " NC_TEXT(NC_PEER_FRAME_BYTES_MIN) " to " NC_TEXT(NC_VALUE_BYTES_MAX_CEILING));
     if (options->attempts_max > NC_ATTEMPTS_MAX_CEILING)
         return nc_invalid_option(client, "attempts_max (in Perl and Python attempts)", options->attempts_max,
                        "0 to " NC_TEXT(NC_ATTEMPTS_MAX_CEILING));
@@ -77,6 +82,7 @@ static int keep_options(nearcall_client *client, const nearcall_options *given)
     options->flags = given->flags;
     options->frame_bytes_max =
         given->frame_bytes_max ? given->frame_bytes_max : NC_FRAME_BYTES_MAX;
+    options->value_bytes_max = given->value_bytes_max;
     options->attempts_max = given->attempts_max ? given->attempts_max : NC_ATTEMPTS_MAX;
     options->calls_in_flight_max = given->calls_in_flight_max
                                        ? (uint32_t)given->calls_in_flight_max
@@ -143,6 +149,7 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
     client->connection.fd = -1;
     nc_watch_init(&client->watch);
     nc_calls_init(&client->calls);
+    nc_stores_init(&client->connection.stores);
     client->after_fork = nc_after_fork;
     nc_fork_guard_arm(&client->guard);
     client->random = nc_random_seed(client);
@@ -196,6 +203,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_buffer_free(&client->connection.in);
     nc_buffer_free(&client->connection.out);
     nc_buffer_free(&client->lent);
+    nc_buffer_free(&client->spare);
     nc_buffer_free(&client->request.buffer);
     nc_functions_free(&client->functions);
     nc_embed_free(&client->embed);

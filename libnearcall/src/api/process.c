@@ -9,6 +9,7 @@
 #include "connect/connect.h"
 #include "connection/connection.h"
 #include "connection/output.h"
+#include "connection/stores.h"
 #include "connection/watch.h"
 #include "memory/memory.h"
 #include "receive/receive.h"
@@ -90,6 +91,8 @@ static bool is_due(const nearcall_client *client)
 static int64_t timer_ns(const nearcall_client *client, int64_t now_ns)
 {
     int64_t timer_ns = nc_earlier(nc_connection_timer_ns(client), client->calls.timer_ns);
+    if (client->connection.stores.idle_ns)
+        timer_ns = nc_earlier(timer_ns, client->connection.stores.idle_ns);
     if (client->connects && client->connect_until_ns > now_ns) /* a program that gave it up is not woken */
         timer_ns = nc_earlier(timer_ns, client->connect_until_ns);
     if ((client->calls.used_count || client->connection.state != NC_READY) && nc_watch_misses(client))
@@ -159,6 +162,8 @@ static int process(nearcall_client *client)
     client->lost_code = 0;
     make_progress(client);
     nc_call_expire_all(client);
+    if (client->connection.stores.idle_ns && client->now_ns >= client->connection.stores.idle_ns)
+        nc_stores_expire(client);
     int r = client->lost_code ? nc_fail(client, -client->lost_code, client->lost_outcome, "%s",
                                         client->lost_text)
                               : NEARCALL_OK;

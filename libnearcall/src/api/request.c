@@ -38,7 +38,8 @@ static int call_with(nearcall_client *client, nearcall_function *function,
                      const struct nc_payload *payload, const struct nc_encoding *encoding,
                      struct nc_files *files, nearcall_reply *ret_reply)
 {
-    if (client->embed.is_direct && !files && is_for_library(client->view, function)) {
+    if (client->embed.is_direct && !files && is_for_library(client->view, function) &&
+        payload->bytes <= NC_FRAME_BYTES_MAX_CEILING) {
         int r = nc_embed_call(client, function, payload, ret_reply);
         if (r != NC_EMBED_ELSEWHERE)
             return r;
@@ -81,7 +82,7 @@ static int refuse_call(nearcall_client *client, const char *name, size_t name_by
         return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "%zu bytes of a request at NULL", payload->bytes);
     return nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED, "%s",
-                   NC_REQUEST_TOO_LARGE);
+                   nc_request_is_too_large(client));
 }
 
 static int call_by_name(nearcall_client *client, const char *name, const struct nc_payload *payload,
@@ -89,7 +90,7 @@ static int call_by_name(nearcall_client *client, const char *name, const struct 
 {
     size_t name_bytes = name ? strlen(name) : 0;
     bool is_wrong = name_bytes == 0 || name_bytes > NC_FUNCTION_NAME_BYTES_MAX ||
-                    (payload->bytes && !payload->data) || payload->bytes > NC_FRAME_BYTES_MAX_CEILING;
+                    (payload->bytes && !payload->data) || payload->bytes > nc_request_bytes_max(client);
     if (__builtin_expect(is_wrong, 0))
         return refuse_call(client, name, name_bytes, payload);
     int r = nc_check_timeout(client, payload->timeout_ms);
@@ -387,7 +388,7 @@ NEARCALL_API int nearcall_resume(nearcall_client *client, uint64_t interrupted,
 /* The call as its user knows it; NULL with the error set. */
 static struct nc_call *find_call(nearcall_client *client, nearcall_call_id id)
 {
-    struct nc_call *call = nc_call_by_id(client, id);
+    struct nc_call *call = nc_call_by_known_id(client, id);
     if (call && !call->synchronous)
         return call;
     nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_UNKNOWN,
@@ -443,7 +444,7 @@ NEARCALL_API void nearcall_cancel(nearcall_client *client, nearcall_call_id id)
 {
     if (nc_enter(client) < 0)
         return;
-    struct nc_call *call = nc_call_by_id(client, id);
+    struct nc_call *call = nc_call_by_known_id(client, id);
     if (call && !call->synchronous)
         nc_call_give_up(client, call);
     nc_leave(client, NEARCALL_OK);

@@ -66,6 +66,8 @@ static inline struct nc_call *nc_call_by_id(const nearcall_client *client, nearc
     struct nc_call *call = chunk ? &chunk[id % NC_CALLS_IN_CHUNK] : NULL;
     return call && id != 0 && call->id == id && call->state != NC_CALL_FREE ? call : NULL;
 }
+/* The same by the id that the user knows: a call that asks for a store draws further ones. */
+struct nc_call *nc_call_by_known_id(const nearcall_client *client, nearcall_call_id id);
 static inline void nc_calls_look_by(nearcall_client *client, int64_t until_ns)
 {
     if (until_ns < client->calls.timer_ns)

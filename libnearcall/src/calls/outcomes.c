@@ -46,7 +46,7 @@ static enum nc_mark mark_of(const nearcall_client *client, const struct nc_call 
 static int outcome_of_loss(const nearcall_client *client, const struct nc_call *call,
                            const struct nc_loss *loss)
 {
-    if (call->type != NC_REQUEST || !nc_frame_is_written(client, call))
+    if (call->type != NC_REQUEST || nc_call_asks_for_store(call) || !nc_frame_is_written(client, call))
         return NEARCALL_OUTCOME_NOT_EXECUTED;
     if (nc_reply_has_begun(client, call))
         return NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
@@ -97,7 +97,7 @@ void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool bef
 void nc_calls_drain(nearcall_client *client, uint64_t last_served_id)
 {
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
-        bool taken = call->id <= last_served_id && nc_frame_is_written(client, call);
+        bool taken = call->id <= last_served_id && nc_frame_is_written(client, call) && !nc_call_asks_for_store(call);
         bool too_late = call->state == NC_CALL_CANCELLING;
         if (!nc_call_is_on_connection(call) || taken)
             continue;

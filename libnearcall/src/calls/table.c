@@ -165,6 +165,15 @@ void nc_call_draw_id(nearcall_client *client, struct nc_call *call)
     client->last_id = call->id = next + (call->number - next) % NC_CALLS;
 }
 
+struct nc_call *nc_call_by_known_id(const nearcall_client *client, nearcall_call_id id)
+{
+    struct nc_call *chunk = client->calls.chunks[id % NC_CALLS / NC_CALLS_IN_CHUNK];
+    struct nc_call *call = chunk ? &chunk[id % NC_CALLS_IN_CHUNK] : NULL;
+    bool has_another = call && id != 0 && call->state != NC_CALL_FREE && nc_store_stage_of(call) != NC_STORE_NONE &&
+                       call->storing->known_id == id;
+    return has_another ? call : nc_call_by_id(client, id);
+}
+
 void nc_call_wait_its_turn(nearcall_client *client, struct nc_call *call)
 {
     join(&client->calls.pending, call);
@@ -181,6 +190,8 @@ static void announce(nearcall_client *client, struct nc_call *call)
 void nc_call_finish(nearcall_client *client, struct nc_call *call, int code, int outcome,
                     const char *what)
 {
+    if (nc_store_stage_of(call) != NC_STORE_NONE && call->storing->known_id)
+        call->id = call->storing->known_id;
     bool is_news = !call->synchronous && call->state != NC_CALL_FINISHED;
     call->state = NC_CALL_FINISHED;
     call->code = code;
@@ -198,6 +209,8 @@ void nc_call_begin_again(struct nc_call *call)
     nc_call_leave_queue(call);
     if (call->has_more) /* what was answered before is no answer any more */
         nc_metadata_free(&call->metadata);
+    if (nc_store_stage_of(call) != NC_STORE_NONE)
+        call->storing->stage = NC_STORE_NONE;
     call->state = NC_CALL_PENDING;
 }
 
@@ -294,6 +307,9 @@ static void take_over(nearcall_client *client, struct nc_call *call)
         memset(&call->store, 0, sizeof(call->store));
         call->view = NULL;
         call->metadata = NULL;
+        if (nc_store_stage_of(call) != NC_STORE_NONE && call->storing->known_id)
+            call->id = call->storing->known_id;
+        call->storing = NULL;
         call->state = NC_CALL_PENDING; /* it may be half finished */
         begin_use(&client->calls, call);
         leave_to_parent(client, call);

@@ -41,5 +41,7 @@ void nc_call_let_go(struct nc_call *call)
     nc_files_release(&call->reply_files);
     nc_view_release(&call->view);
     nc_metadata_free(&call->metadata);
+    free(call->storing);
+    call->storing = NULL;
     call->has_more = false; /* last: a fork may come between */
 }

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/rights.h"
 #include "connection/connection.h"
+#include "connection/stores.h"
 #include "memory/memory.h"
 #include "receive/receive.h"
 #include "send/send.h"
@@ -24,6 +25,7 @@ static uint64_t features_offered(const nearcall_client *client)
     bool local = client->address.kind != NC_ADDRESS_TCP;
     return NC_FEATURE_SHARED_CLOCK | NC_FEATURE_DESCRIPTIONS | NC_FEATURE_PACKED_LISTS |
            (memory ? NC_FEATURE_SHARED_MEMORY : 0) |
+           (memory && client->options.value_bytes_max ? NC_FEATURE_STORES : 0) |
            (local ? NC_FEATURE_DESCRIPTORS : 0);
 }
 
@@ -41,6 +43,12 @@ static size_t encode_hello(nearcall_client *client, uint8_t *out)
     size_t extension_bytes =
         nc_extension_encode(out + NC_HELLO_HEADER_BYTES, NC_EXTENSION_SOFTWARE,
                             client->options.name, (uint16_t)strlen(client->options.name));
+    if (hello.features_offered & NC_FEATURE_STORES) {
+        uint8_t most[NC_VALUE_BYTES_MAX_BYTES];
+        nc_put_u64(most, client->options.value_bytes_max);
+        extension_bytes += nc_extension_encode(out + NC_HELLO_HEADER_BYTES + extension_bytes,
+                                               NC_EXTENSION_VALUE_BYTES_MAX, most, sizeof(most));
+    }
     nc_hello_encode(out, &hello, extension_bytes);
     return NC_HELLO_HEADER_BYTES + extension_bytes;
 }
@@ -48,7 +56,8 @@ static size_t encode_hello(nearcall_client *client, uint8_t *out)
 /* A fresh socket takes a whole hello; one that does not is not worth waiting for. */
 int nc_hello_send(nearcall_client *client)
 {
-    uint8_t hello[NC_HELLO_HEADER_BYTES + NC_EXTENSION_HEADER_BYTES + NC_SOFTWARE_NAME_BYTES_MAX];
+    uint8_t hello[NC_HELLO_HEADER_BYTES + 2 * NC_EXTENSION_HEADER_BYTES + NC_SOFTWARE_NAME_BYTES_MAX +
+                  NC_VALUE_BYTES_MAX_BYTES];
     size_t bytes = encode_hello(client, hello);
     if (nc_forked_inside(client))
         return 0; /* the socket is the parent's */
@@ -133,6 +142,7 @@ static void read_welcome(nearcall_client *client)
            connection->welcome.process_id);
     client->connects = false;
     set_mode(client);
+    nc_stores_agree(client);
     nc_agree_on_descriptors(client);
     nc_dispatch(client);
     nc_send_pending(client);

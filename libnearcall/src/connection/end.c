@@ -7,6 +7,7 @@
 #include "base/rights.h"
 #include "calls/calls.h"
 #include "connection/connection.h"
+#include "connection/stores.h"
 #include "connection/watch.h"
 #include "memory/memory.h"
 #include "request/request.h"
@@ -51,6 +52,7 @@ void nc_connection_close(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     nc_connection_close_socket(client);
     nc_descriptors_close(&connection->descriptors);
+    nc_stores_close(&connection->stores);
     if (nc_memory_is_used(&connection->memory)) {
         (void)nc_request_own(client); /* it says itself what it lost */
         nc_memory_close(&connection->memory);
@@ -81,6 +83,7 @@ void nc_connection_orphan(nearcall_client *client, bool trust_memory)
     if (nc_connection_has_its_socket(connection))
         close(connection->fd);
     nc_memory_orphan(&connection->memory, trust_memory);
+    nc_stores_orphan(&connection->stores);
     if (trust_memory)
         nc_descriptors_close(&connection->descriptors);
     connection->descriptors.waiting = connection->descriptors.frame.count = 0;

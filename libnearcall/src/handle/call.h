@@ -15,6 +15,26 @@
 
 struct nc_files;
 
+/* How far a call is whose request travels in a store. Before NC_STORE_NAMED the server cannot have
+ * run its function. */
+enum nc_store_stage {
+    NC_STORE_NONE,
+    NC_STORE_ASKED, /* the frame that is on its way, as frame_start has it, is a STORE */
+    NC_STORE_CROWDED, /* it is asked for again at ask_again_ns */
+    NC_STORE_GIVEN, /* and the request is written there next */
+    NC_STORE_NAMING, /* the frame of the request is being put together, and says where its payload lies */
+    NC_STORE_NAMED /* that frame was sent, or a part of it */
+};
+
+struct nc_storing {
+    enum nc_store_stage stage;
+    bool was_missing; /* the server took this side to have a store that it had closed */
+    nearcall_call_id known_id; /* by which the user knows the call, which draws further ones; 0: nobody does */
+    struct nc_stored stored;
+    int64_t ask_again_ns;
+    int64_t pause_ns; /* the last before asking again */
+};
+
 /* The extensions of a reply or an error, as they came. */
 struct nc_metadata {
     size_t bytes;
@@ -71,11 +91,12 @@ struct nc_call {
     /* Borrowed from the caller, from client->request, or from store. */
     const uint8_t *payload;
     size_t payload_bytes;
-    bool has_more; /* one of the next four may not be NULL; all are in a free call */
+    bool has_more; /* one of the next five may not be NULL; all are in a free call */
     struct nc_files *files; /* of the request; NULL: none */
     struct nc_files *reply_files;
     nearcall_view *view; /* through which it was begun; NULL: none */
     struct nc_metadata *metadata; /* of the reply; NULL: none */
+    struct nc_storing *storing; /* NULL: the request travels in a frame */
     /* Owns a pending payload first, and a kept reply later. Empty, perhaps with memory for the
      * next, in a free call. */
     struct nc_buffer store;
@@ -108,6 +129,18 @@ struct nc_calls {
 static inline bool nc_call_is_on_connection(const struct nc_call *call)
 {
     return call->state == NC_CALL_SENT || call->state == NC_CALL_CANCELLING;
+}
+
+/* The stage of a request that travels in a store. */
+static inline enum nc_store_stage nc_store_stage_of(const struct nc_call *call)
+{
+    return __builtin_expect(call->has_more && call->storing, 0) ? call->storing->stage : NC_STORE_NONE;
+}
+/* Whether the request itself was not sent yet, whatever was. */
+static inline bool nc_call_asks_for_store(const struct nc_call *call)
+{
+    enum nc_store_stage stage = nc_store_stage_of(call);
+    return stage != NC_STORE_NONE && stage != NC_STORE_NAMED;
 }
 
 /* The call that is being waited for from its beginning. Owned by wait/retry.c. */

@@ -11,6 +11,7 @@
 #include "base/limits_gen.h"
 #include "memory/memory.h"
 #include "memory/spin.h"
+#include "memory/store.h"
 #include "transport/files.h"
 #include "transport/transport.h"
 #include "wire/wire.h"
@@ -21,6 +22,24 @@ struct nc_identity {
     int64_t left_ns; /* when a begun call that was sent there left the library; 0: none has */
     int64_t look_ns; /* what a look takes: no system call that replaces a descriptor takes less */
     unsigned inferred; /* how often in a row it was known without a look */
+};
+
+/* The stores of a connection that this side has, and the one that the frame names that is being
+ * handled. Owned by connection/stores.c. */
+struct nc_stores {
+    size_t value_bytes_max; /* of a request that the server takes in one; 0: none are agreed on */
+    bool trusted; /* the server is of this user */
+    bool has_work; /* a call has got its store, or a release is in the output: see send/stores.c */
+    bool is_crowded; /* a call may have to ask again for a store: whatever waits looks at the time of all */
+    int64_t idle_ns; /* when to look for what has not been used for a while; 0: never */
+    struct nc_store held[NC_STORE_PLACES];
+    int64_t used_ns[NC_STORES_PER_DIRECTION]; /* when a request was written there last */
+    struct {
+        bool named; /* and neither used nor given back yet */
+        bool is_missing; /* this side has none at that place, nor was one sent */
+        const char *what; /* why it cannot be used; NULL: it can */
+        struct nc_stored stored;
+    } came;
 };
 
 enum nc_connection_state {
@@ -79,6 +98,7 @@ struct nc_connection {
     bool memory_came; /* and was used or not; there is one a connection */
     bool spins; /* whether the present wait does */
     int64_t spun_since_ns; /* it has looked in vain since then; 0: not yet */
+    struct nc_stores stores;
     struct nc_descriptors descriptors;
     struct nc_identity identity; /* whether fd still means that socket */
     int64_t looked_ns; /* when the socket was read last; kept only with memory */

@@ -99,6 +99,34 @@ bool nc_error_payload_is_valid(const uint8_t *data, size_t bytes)
     return read_error(data, bytes, &message, &details, &details_bytes);
 }
 
+static bool is_text(const nearcall_value *value, const char *text)
+{
+    size_t bytes = strlen(text);
+    return value->type == NEARCALL_STRING && value->count == bytes && memcmp(value->as.data, text, bytes) == 0;
+}
+
+bool nc_error_names_limit(const uint8_t *data, size_t bytes, const char *limit)
+{
+    nearcall_value message, list, pair, type, value;
+    const uint8_t *details;
+    size_t details_bytes;
+    if (!read_error(data, bytes, &message, &details, &details_bytes) || !details)
+        return false;
+    nearcall_reader reader = {details, details + details_bytes};
+    if (!read_head(&reader, NEARCALL_ARRAY, &list))
+        return false;
+    for (uint32_t i = 0; i < list.count; i++) {
+        if (!read_head(&reader, NEARCALL_ARRAY, &pair) || !read_head(&reader, NEARCALL_STRING, &type))
+            return false;
+        nearcall_reader at = reader;
+        if (is_text(&type, "nearcall.limit") && nearcall_read(&at, &value) == NEARCALL_OK && is_text(&value, limit))
+            return true;
+        if (nearcall_skip(&reader) != NEARCALL_OK)
+            return false;
+    }
+    return false;
+}
+
 /* Where to cut text so that no character is cut in two. */
 static size_t cut(const uint8_t *text, size_t bytes, size_t bytes_max)
 {

@@ -28,6 +28,8 @@ int nc_fail_no_memory(nearcall_client *client, const char *what);
 int nc_fail_table_full(nearcall_client *client);
 int nc_fail_as_call(nearcall_client *client, const struct nc_call *call);
 void nc_error_clear(nearcall_client *client);
+/* Whether a detail of an error, which is valid, says that it is this limit that was reached. */
+bool nc_error_names_limit(const uint8_t *data, size_t bytes, const char *limit);
 bool nc_error_payload_is_valid(const uint8_t *data, size_t bytes);
 
 #endif

@@ -31,6 +31,7 @@ struct nc_options {
     int64_t connect_timeout_ms;
     uint32_t flags;
     uint32_t frame_bytes_max;
+    size_t value_bytes_max; /* 0: nothing travels in stores */
     uint32_t attempts_max;
     uint32_t calls_in_flight_max;
     uint32_t server_user_ids_count;
@@ -64,6 +65,8 @@ struct nearcall_client {
     nearcall_call_id half_begun; /* nearcall_request_send() was interrupted when a part of it was sent; 0: none */
     bool half_given_up; /* one that was, and its user was not told yet */
     struct nc_buffer lent; /* a kept reply the user reads now */
+    struct nc_buffer spare; /* memory of a large one before, for the next: see connection/stores.c */
+    int64_t spare_ns; /* when it was let go */
     bool lends_more; /* one of the next two may not be NULL */
     struct nc_files *lent_files; /* that came with the reply the user reads now */
     struct nc_metadata *lent_metadata;

@@ -15,7 +15,7 @@ static bool may_come(const struct nc_connection *connection)
 {
     uint64_t features = connection->welcome.features;
     bool memory = features & NC_FEATURE_SHARED_MEMORY && !connection->memory_came;
-    return connection->state == NC_READY && (features & NC_FEATURE_DESCRIPTORS || memory);
+    return connection->state == NC_READY && (features & (NC_FEATURE_DESCRIPTORS | NC_FEATURE_STORES) || memory);
 }
 
 void nc_agree_on_descriptors(nearcall_client *client)
@@ -65,7 +65,7 @@ bool nc_descriptors_are_misplaced(const struct nc_connection *connection)
         return true;
     if (bytes < DESCRIPTORS_KNOWN_BYTES || header[4] == NC_MEMORY)
         return false;
-    return !(connection->welcome.features & NC_FEATURE_DESCRIPTORS) || header[7] == 0;
+    return !(connection->welcome.features & (NC_FEATURE_DESCRIPTORS | NC_FEATURE_STORES)) || header[7] == 0;
 }
 
 int nc_take_descriptors(struct nc_connection *connection, const struct nc_frame *frame,

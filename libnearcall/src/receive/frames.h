@@ -35,6 +35,15 @@ void nc_keep_waiting_result(nearcall_client *client);
 int nc_on_memory(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
                  size_t bytes, struct nc_fault *fault);
 
+/* ---- stored.c ---- */
+
+/* The answer to a STORE has come for a call that has asked for one. */
+void nc_on_store_given(nearcall_client *client, struct nc_call *call);
+
+/* The result of the call lies in the store that the frame names. Ends the call, unless this process is
+ * a child by now. */
+void nc_read_stored(nearcall_client *client, struct nc_call *call);
+
 /* ---- files.c ---- */
 
 /* Receives into the input, with room for whatever may come along. Bytes, 0 at the end, -1

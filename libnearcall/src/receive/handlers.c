@@ -2,9 +2,11 @@
 #include "receive/frames.h"
 
 #include "base/base.h"
+#include "base/clock.h"
 #include "calls/calls.h"
 #include "connection/connection.h"
 #include "connection/output.h"
+#include "connection/stores.h"
 #include "functions/functions.h"
 #include "memory/memory.h"
 #include "msgpack/msgpack.h"
@@ -28,7 +30,9 @@ static void lose_illegal_reply(nearcall_client *client, const struct nc_frame *f
     if (frame->type != NC_REPLY || !call || call->state != NC_CALL_SENT ||
         call->type != NC_REQUEST || !nc_frame_is_written(client, call))
         return;
-    if (fault->code == -NEARCALL_E_RESOURCE_EXHAUSTED)
+    if (nc_call_asks_for_store(call))
+        nc_call_finish(client, call, -NEARCALL_E_INTERNAL, NEARCALL_OUTCOME_NOT_EXECUTED, client->lost_text);
+    else if (fault->code == -NEARCALL_E_RESOURCE_EXHAUSTED)
         nc_call_finish(client, call, fault->code, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
                        "the reply is larger than this handle accepts; its option frame_bytes_max "
                        "raises that to at most " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
@@ -139,6 +143,12 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
         return -1;
     if (!call)
         return 0;
+    if (nc_call_asks_for_store(call)) {
+        nc_on_store_given(client, call);
+        return 0;
+    }
+    if (frame->function_id == 0)
+        return refuse(fault, "REPLY", "function id", 0, "1 and above");
     if (call->function_id && call->function_id != frame->function_id)
         return refuse(fault, "REPLY", "function id", frame->function_id, "the request's");
     if (frame->codec != (call->type == NC_REQUEST ? call->codec : NEARCALL_CODEC_MSGPACK))
@@ -150,6 +160,8 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
         finish_too_late(client, call, NEARCALL_OUTCOME_UNKNOWN);
     } else if (call->type == NC_RESOLVE) {
         finish_find(client, call, payload, bytes);
+    } else if (frame->extension_bytes && client->connection.stores.came.named) {
+        nc_read_stored(client, call);
     } else if (nc_keep_files(client, call)) {
         nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
         keep_result(client, call, payload, bytes);
@@ -175,6 +187,37 @@ static int known_code(uint32_t status)
     return code <= -NEARCALL_E_UNAUTHENTICATED ? code : -NEARCALL_E_UNKNOWN;
 }
 
+/* Pauses before a store is asked for again while the server has given out all that it may. */
+#define STORE_PAUSE_MIN_NS NC_NS_PER_MS
+#define STORE_PAUSE_MAX_NS (50 * NC_NS_PER_MS)
+
+static bool is_crowded(int code, const uint8_t *payload, size_t bytes)
+{
+    return code == -NEARCALL_E_RESOURCE_EXHAUSTED && nc_error_names_limit(payload, bytes, "stores_per_direction");
+}
+
+/* An error for a call whose request travels in a store. False: there will be a store for it as soon as another
+ * call has ended. */
+static bool on_error_of_stored(nearcall_client *client, struct nc_call *call, int code, int *outcome,
+                               const uint8_t *payload, size_t bytes)
+{
+    struct nc_storing *storing = call->storing;
+    if (storing->stage == NC_STORE_NAMED) {
+        if (*outcome == NEARCALL_OUTCOME_NOT_EXECUTED) /* one that the server has back already is not touched by that */
+            nc_stores_release(client, &storing->stored);
+        return true;
+    }
+    *outcome = NEARCALL_OUTCOME_NOT_EXECUTED;
+    if (storing->stage != NC_STORE_ASKED || !is_crowded(code, payload, bytes))
+        return true;
+    storing->pause_ns = nc_earlier(storing->pause_ns ? 2 * storing->pause_ns : STORE_PAUSE_MIN_NS, STORE_PAUSE_MAX_NS);
+    storing->ask_again_ns = nc_now_ns() + storing->pause_ns;
+    storing->stage = NC_STORE_CROWDED;
+    client->connection.stores.is_crowded = true;
+    nc_calls_look_by(client, storing->ask_again_ns);
+    return false;
+}
+
 static int on_error(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
                     size_t bytes, struct nc_fault *fault)
 {
@@ -196,6 +239,8 @@ static int on_error(nearcall_client *client, const struct nc_frame *frame, const
         finish_too_late(client, call, outcome);
         return 0;
     }
+    if (nc_store_stage_of(call) != NC_STORE_NONE && !on_error_of_stored(client, call, code, &outcome, payload, bytes))
+        return 0;
     nc_call_finish(client, call, code, outcome, NULL);
     call->retryable = code == -NEARCALL_E_UNAVAILABLE && nc_outcome_permits_again(call, outcome);
     nc_description_refused(client, call);
@@ -284,6 +329,11 @@ void nc_answer_came(struct nc_connection *connection, const struct nc_frame *fra
         connection->unanswered--;
 }
 
+static int outcome_of_lost_reply(const struct nc_call *call)
+{
+    return nc_call_asks_for_store(call) ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
+}
+
 /* A reply that must be understood in a way this version does not know. */
 static bool refuse_extension(nearcall_client *client, const struct nc_frame *frame,
                              const struct nc_fault *fault)
@@ -292,7 +342,7 @@ static bool refuse_extension(nearcall_client *client, const struct nc_frame *fra
     if (fault->code != -NEARCALL_E_UNIMPLEMENTED)
         return false;
     if (call && call->state == NC_CALL_SENT && nc_frame_is_written(client, call))
-        nc_call_finish(client, call, -NEARCALL_E_UNIMPLEMENTED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST,
+        nc_call_finish(client, call, -NEARCALL_E_UNIMPLEMENTED, outcome_of_lost_reply(call),
                        "the reply carries an extension that this version does not know");
     return true;
 }
@@ -312,11 +362,15 @@ static int handle_with_extensions(nearcall_client *client, const struct nc_frame
     const uint8_t *payload = body + frame->extension_bytes;
     struct nc_call *call = nc_call_by_id(client, frame->call_id);
     bool is_awaited = call && call->state == NC_CALL_SENT && call->type == NC_REQUEST;
-    if (nc_extensions_check(body, frame->extension_bytes, frame->type == NC_ERROR ? "ERROR" : "REPLY", fault) < 0)
+    uint64_t features = client->connection.welcome.features;
+    if (nc_extensions_check(body, frame->extension_bytes, features, frame->type == NC_ERROR ? "ERROR" : "REPLY", fault) < 0)
         return refuse_extension(client, frame, fault) ? 0 : -1;
+    if (frame->type == NC_REPLY && nc_stores_are_agreed(client) && nc_stores_find(client, frame, body, fault) < 0)
+        return -1;
     int r = handlers[frame->type](client, frame, payload, frame->length - frame->extension_bytes, fault);
     if (r == 0 && is_awaited && call->state == NC_CALL_FINISHED)
         keep_metadata(client, call, body, frame->extension_bytes);
+    nc_stores_end_reply(client);
     return r;
 }
 
@@ -335,10 +389,10 @@ void nc_lose_answer(nearcall_client *client, const struct nc_frame *frame)
 {
     struct nc_call *call = nc_call_by_id(client, frame->call_id);
     int code = -NEARCALL_E_RESOURCE_EXHAUSTED;
-    int outcome = NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
     nc_answer_came(&client->connection, frame);
     if (!call || !nc_call_is_on_connection(call))
         return;
+    int outcome = outcome_of_lost_reply(call);
     if (frame->type == NC_ERROR) {
         code = known_code(frame->status);
         outcome = known_outcome(frame->status);
@@ -350,7 +404,7 @@ void nc_keep_waiting_result(nearcall_client *client)
 {
     struct nc_call *call = client->waiting;
     client->waiting = NULL;
-    if (call && call->state == NC_CALL_FINISHED && call->what == NULL && call->data_bytes)
+    if (call && call->state == NC_CALL_FINISHED && call->what == NULL && call->data_bytes && call->data != call->store.data)
         keep_result(client, call, call->data, call->data_bytes);
     if (call && call->state != NC_CALL_FINISHED)
         client->waiting = call;

@@ -7,6 +7,7 @@
 
 #include "calls/calls.h"
 #include "connection/connection.h"
+#include "connection/stores.h"
 #include "memory/memory.h"
 #include "receive/frames.h"
 #include "transport/files.h"
@@ -45,6 +46,12 @@ static void skip_if_given_up(nearcall_client *client, const struct nc_frame *fra
     consume(connection, arrived);
 }
 
+/* A store is given back even if nobody waits for what lies there. */
+static bool may_name_store(const nearcall_client *client, const struct nc_frame *frame)
+{
+    return frame->extension_bytes && nc_stores_are_agreed(client);
+}
+
 /* True when a whole frame was handled and another may follow. */
 static bool dispatch_one(nearcall_client *client)
 {
@@ -62,7 +69,8 @@ static bool dispatch_one(nearcall_client *client)
         return false;
     }
     if (arrived - NC_FRAME_HEADER_BYTES < frame.length) {
-        skip_if_given_up(client, &frame, arrived);
+        if (!may_name_store(client, &frame))
+            skip_if_given_up(client, &frame, arrived);
         return false;
     }
     const uint8_t *body = in->data + in->start + NC_FRAME_HEADER_BYTES;

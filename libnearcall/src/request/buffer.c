@@ -10,6 +10,15 @@
 #include "memory/memory.h"
 #include "memory/shared_copy.h"
 
+const char *nc_request_is_too_large(const nearcall_client *owner)
+{
+    if (nc_request_bytes_max(owner) > NC_FRAME_BYTES_MAX_CEILING)
+        return "the request is larger than the handle's option value_bytes_max says (limit value_bytes_max, at "
+               "most " NC_TEXT(NC_VALUE_BYTES_MAX_CEILING) ")";
+    return "the request is larger than the " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING) " bytes that any frame may have (limit "
+           "frame_bytes_max); the option value_bytes_max lets larger ones travel in stores";
+}
+
 static struct nc_arena *arena_of(nearcall_client *client)
 {
     return &client->connection.memory.arena;

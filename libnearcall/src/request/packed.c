@@ -131,8 +131,8 @@ void nc_put_packed(struct nc_writer *writer, int element, const void *elements, 
         nc_keep_failure(writer, NEARCALL_E_MISUSE, "the elements of a packed list are of a type NEARCALL_ELEMENT_...");
         return;
     }
-    if (count > NC_FRAME_BYTES_MAX_CEILING) {
-        nc_keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, NC_REQUEST_TOO_LARGE);
+    if (count > nc_request_bytes_max(writer->owner)) {
+        nc_keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, nc_request_is_too_large(writer->owner));
         return;
     }
     if (count && !elements) {

@@ -99,9 +99,9 @@ uint8_t *nc_writer_make_room(struct nc_writer *writer, size_t bytes)
     struct nc_buffer *buffer = &writer->buffer;
     if (writer->failure)
         return NULL;
-    if (buffer->end > NC_FRAME_BYTES_MAX_CEILING ||
-        bytes > NC_FRAME_BYTES_MAX_CEILING - buffer->end) {
-        nc_keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, NC_REQUEST_TOO_LARGE);
+    size_t most = nc_request_bytes_max(writer->owner);
+    if (buffer->end > most || bytes > most - buffer->end) {
+        nc_keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, nc_request_is_too_large(writer->owner));
         return NULL;
     }
     uint8_t *data = buffer->data;

@@ -9,15 +9,24 @@
 
 #include "base/base.h"
 #include "base/limits_gen.h"
+#include "handle/handle.h"
 #include "handle/request.h"
 #include "nearcall.h"
 
 /* ---- buffer.c: where a request is built; once it has so many bytes, in shared memory ---- */
 
 #define NC_IN_ARENA_BYTES_MIN 4096
-#define NC_REQUEST_TOO_LARGE                                                                  \
-    "the request is larger than the " NC_TEXT(                                                \
-        NC_FRAME_BYTES_MAX_CEILING) " bytes that any frame may have (limit frame_bytes_max)"
+
+/* What no request of the handle exceeds: what any frame may have, or the handle's option value_bytes_max. A writer
+ * apart from a handle, which has none, may write as much as any value may have. */
+static inline size_t nc_request_bytes_max(const nearcall_client *owner)
+{
+    size_t most = owner ? owner->options.value_bytes_max : NC_VALUE_BYTES_MAX_CEILING;
+    return most > NC_FRAME_BYTES_MAX_CEILING ? most : NC_FRAME_BYTES_MAX_CEILING;
+}
+
+/* What the user of one that is larger is told. */
+const char *nc_request_is_too_large(const nearcall_client *owner);
 
 /* Room for bytes behind the request's end. 0 or NEARCALL_E_RESOURCE_EXHAUSTED. */
 int nc_request_reserve(nearcall_client *client, size_t bytes);

@@ -177,9 +177,9 @@ static inline void nc_put_length(struct nc_writer *writer, unsigned first_head, 
 /* Checked before a length is written in at most 32 bits. */
 static inline bool nc_value_fits(struct nc_writer *writer, size_t bytes)
 {
-    if (bytes <= NC_FRAME_BYTES_MAX_CEILING)
+    if (bytes <= NC_FRAME_BYTES_MAX_CEILING || bytes <= nc_request_bytes_max(writer->owner))
         return true;
-    nc_keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, NC_REQUEST_TOO_LARGE);
+    nc_keep_failure(writer, NEARCALL_E_RESOURCE_EXHAUSTED, nc_request_is_too_large(writer->owner));
     return false;
 }
 

@@ -18,6 +18,9 @@ union nc_control;
 /* Of the extension that names the function, if that is needed, and of those of the call's view. */
 size_t nc_extension_bytes(const nearcall_client *client, const struct nc_call *call);
 
+/* As the header has it. */
+uint32_t nc_deadline_field(const nearcall_client *client, const struct nc_call *call);
+
 /* Writes header and extensions, for which there is room. */
 void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *header,
                     uint8_t *extensions);
@@ -28,6 +31,16 @@ void nc_mark_as_sent(nearcall_client *client, struct nc_call *call);
 /* Gives the kernel what it takes at once. The number of bytes, or -1 when the
  * connection was lost. */
 ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count);
+
+/* ---- send.c ---- */
+
+/* Sends the call's frame, by whichever way is better. */
+void nc_send_frame(nearcall_client *client, struct nc_call *call);
+
+/* ---- stores.c ---- */
+
+/* For a pending call whose payload no frame holds. */
+void nc_store_ask(nearcall_client *client, struct nc_call *call);
 
 /* ---- memory.c ---- */
 

@@ -7,7 +7,7 @@
 #include "transport/files.h"
 #include "wire/wire.h"
 
-static uint32_t deadline_field(const nearcall_client *client, const struct nc_call *call)
+uint32_t nc_deadline_field(const nearcall_client *client, const struct nc_call *call)
 {
     if (call->deadline_ns == NC_NEVER)
         return 0;
@@ -28,9 +28,18 @@ size_t nc_extension_bytes(const nearcall_client *client, const struct nc_call *c
     if (call->type != NC_REQUEST)
         return 0;
     size_t bytes = call->view ? call->view->extension_bytes : 0;
+    if (nc_store_stage_of(call) >= NC_STORE_NAMING)
+        bytes += NC_EXTENSION_HEADER_BYTES + NC_STORED_BYTES;
     if (id_is_known(client, call->function))
         return bytes;
     return bytes + NC_EXTENSION_HEADER_BYTES + (size_t)call->function->name_bytes;
+}
+
+static uint32_t name_store(const struct nc_call *call, uint8_t *extensions)
+{
+    uint8_t content[NC_STORED_BYTES];
+    nc_stored_encode(content, &call->storing->stored);
+    return (uint32_t)nc_extension_encode(extensions, NC_EXTENSION_STORED, content, sizeof(content));
 }
 
 void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *header,
@@ -40,7 +49,7 @@ void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *head
     struct nc_frame frame = {.type = (uint8_t)call->type};
     if (call->type != NC_PING) {
         frame.call_id = call->id;
-        frame.deadline_ms = deadline_field(client, call);
+        frame.deadline_ms = nc_deadline_field(client, call);
     }
     if (call->type == NC_REQUEST) {
         frame.codec = call->codec;
@@ -56,6 +65,8 @@ void nc_encode_head(nearcall_client *client, struct nc_call *call, uint8_t *head
             memcpy(extensions + frame.extension_bytes, call->view->extensions, call->view->extension_bytes);
             frame.extension_bytes += (uint32_t)call->view->extension_bytes;
         }
+        if (nc_store_stage_of(call) >= NC_STORE_NAMING)
+            frame.extension_bytes += name_store(call, extensions + frame.extension_bytes);
     }
     call->function_id = frame.function_id;
     frame.length = frame.extension_bytes + (uint32_t)call->payload_bytes;
@@ -67,6 +78,8 @@ void nc_mark_as_sent(nearcall_client *client, struct nc_call *call)
     struct nc_connection *connection = &client->connection;
     nc_call_leave_queue(call);
     call->state = NC_CALL_SENT;
+    if (nc_store_stage_of(call) == NC_STORE_NAMING)
+        call->storing->stage = NC_STORE_NAMED;
     if (call->type == NC_PING)
         return; /* it has no id on the wire, and may overtake requests that wait */
     if (connection->first_id == 0)

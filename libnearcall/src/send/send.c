@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "base/clock.h"
 #include "connection/output.h"
+#include "connection/stores.h"
 #include "functions/functions.h"
 #include "memory/memory.h"
 #include "send/frames.h"
@@ -28,17 +29,47 @@ static void end_outdated(nearcall_client *client, struct nc_call *call)
         call->function->is_refused = call->function->was_unsent = true;
 }
 
+static bool fits_frame(const nearcall_client *client, const struct nc_call *call)
+{
+    return call->payload_bytes + nc_extension_bytes(client, call) <= client->connection.welcome.frame_bytes_max;
+}
+
+/* Which limit a request exceeds that no frame holds and that cannot travel in a store. */
+static const char *limit_of(const nearcall_client *client, const struct nc_call *call)
+{
+    bool larger_are_taken = client->connection.stores.value_bytes_max > client->connection.welcome.frame_bytes_max;
+    if (!larger_are_taken || call->files)
+        return "the request is larger than the largest frame the server takes (limit "
+               "frame_bytes_max); split it, or raise the limit by the server's option "
+               "WithFrameBytesMax, to at most " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING) ", or let larger ones travel "
+               "in stores, which takes the option value_bytes_max here and the server's WithValueBytesMax";
+    if (call->payload_bytes > client->options.value_bytes_max)
+        return "the request is larger than this handle lets values be; its option value_bytes_max raises that to at "
+               "most " NC_TEXT(NC_VALUE_BYTES_MAX_CEILING);
+    return "the request is larger than the largest value the server takes (limit value_bytes_max); split it, "
+           "or raise the limit by the server's option WithValueBytesMax, to at most " NC_TEXT(NC_VALUE_BYTES_MAX_CEILING);
+}
+
+/* Of a request that no frame holds. False: the call has ended, and the message says which limit was reached. */
+static bool may_be_stored(nearcall_client *client, struct nc_call *call)
+{
+    const char *what = NULL;
+    if (!nc_stores_take(client, call))
+        what = limit_of(client, call);
+    else if (nc_extension_bytes(client, call) + NC_EXTENSION_HEADER_BYTES + NC_STORED_BYTES > NC_EXTENSION_BYTES_MAX)
+        what = "the metadata take more than " NC_TEXT(NC_EXTENSION_BYTES_MAX) " bytes with the function's name and the "
+               "name of a store (limit extension_bytes_max, which is fixed)";
+    if (what)
+        nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED, what);
+    return what == NULL;
+}
+
 /* A call the connection will not take; nothing was sent. */
 static bool refuse(nearcall_client *client, struct nc_call *call)
 {
     const struct nc_welcome *welcome = &client->connection.welcome;
-    if (call->payload_bytes + nc_extension_bytes(client, call) > welcome->frame_bytes_max) {
-        nc_call_finish(client, call, -NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "the request is larger than the largest frame the server takes (limit "
-                       "frame_bytes_max); split it, or raise the limit by the server's option "
-                       "WithFrameBytesMax, to at most " NC_TEXT(NC_FRAME_BYTES_MAX_CEILING));
+    if (!fits_frame(client, call) && !may_be_stored(client, call))
         return true;
-    }
     if (call->files && !(welcome->features & NC_FEATURE_DESCRIPTORS)) {
         nc_call_finish(client, call, -NEARCALL_E_PERMISSION_DENIED, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "the server does not let this process pass files or connections; they "
@@ -139,17 +170,26 @@ static void send_by_socket(nearcall_client *client, struct nc_call *call)
         send_direct(client, call, head, head_bytes);
 }
 
+void nc_send_frame(nearcall_client *client, struct nc_call *call)
+{
+    if (nc_memory_is_used(&client->connection.memory) && nc_send_by_memory(client, call))
+        return;
+    send_by_socket(client, call);
+}
+
 void nc_send_call(nearcall_client *client, struct nc_call *call)
 {
     if (call->synchronous)
         nc_call_draw_id(client, call);
     if (refuse(client, call))
         return;
+    if (__builtin_expect(call->type == NC_REQUEST && !fits_frame(client, call), 0)) {
+        nc_store_ask(client, call);
+        return;
+    }
     if (call->type == NC_PING)
         prepare_ping(client, call);
-    if (nc_memory_is_used(&client->connection.memory) && nc_send_by_memory(client, call))
-        return;
-    send_by_socket(client, call);
+    nc_send_frame(client, call);
 }
 
 void nc_send_cancel(nearcall_client *client, const struct nc_call *call)
@@ -175,7 +215,7 @@ void nc_send_line(nearcall_client *client)
                 nc_output_remove(client, call);
             no_memory(client, call);
         }
-        if (call->state == NC_CALL_SENT)
+        if (call->state == NC_CALL_SENT && !nc_call_asks_for_store(call))
             nc_buffer_empty(&call->store);
     }
 }

@@ -1,6 +1,6 @@
 /* What is sent to the server: calls and their ends, over the socket or through shared memory, with their
  * descriptors.
- * May include: base, wire, transport, memory, handle, functions, calls, connection, receive. */
+ * May include: base, wire, transport, memory, handle, functions, calls, request, connection, receive. */
 #ifndef NC_SEND_H
 #define NC_SEND_H
 
@@ -34,11 +34,22 @@ void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
 /* Requests that waited for the connection, or for others to be answered, in the order of
  * their ids. */
 void nc_send_line(nearcall_client *client);
+
+/* Goes on with calls that have got their stores, and gives others back. */
+void nc_stores_work(nearcall_client *client);
 static inline void nc_send_pending(nearcall_client *client)
 {
+    if (__builtin_expect(client->connection.stores.has_work, 0))
+        nc_stores_work(client);
     if (__builtin_expect(nc_may_send_pending(client), 0))
         nc_send_line(client);
 }
+
+/* For a call whose server had no store before. */
+void nc_store_ask_again(nearcall_client *client, struct nc_call *call);
+
+/* The request was not sent, or was certainly not executed: whichever store it has is the server's. */
+void nc_store_give_back(nearcall_client *client, struct nc_call *call);
 
 /* Gives the kernel what it takes of the output. */
 void nc_flush(nearcall_client *client);

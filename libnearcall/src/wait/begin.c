@@ -124,7 +124,8 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
  * with it. Of any other call nothing was sent. */
 static int interrupt(nearcall_client *client, struct nc_call *call, int r)
 {
-    if (call->type != NC_REQUEST || call->state != NC_CALL_SENT || nc_frame_is_untouched(client, call)) {
+    if (call->type != NC_REQUEST || call->state != NC_CALL_SENT || nc_frame_is_untouched(client, call) ||
+        nc_call_asks_for_store(call)) {
         nc_call_give_up(client, call);
         return nc_fail(client, r, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "a signal arrived before anything was sent; send again");
@@ -133,6 +134,15 @@ static int interrupt(nearcall_client *client, struct nc_call *call, int r)
     client->half_begun = call->id;
     return nc_fail(client, r, NEARCALL_OUTCOME_NONE,
                    "a signal arrived while the request was sent; nearcall_request_send() goes on");
+}
+
+/* The payload goes with the request, which is not sent yet. */
+static int keep_for_store(nearcall_client *client, struct nc_call *call, int r)
+{
+    if (r < 0 || call->state != NC_CALL_SENT || !nc_call_asks_for_store(call))
+        return r;
+    keep_payload(client, call);
+    return r;
 }
 
 static int end_beginning(nearcall_client *client, struct nc_call *call, int r, nearcall_call_id *ret_call)
@@ -156,12 +166,12 @@ int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *re
     else
         r = begin_blocking(client, call);
     nc_identity_leave(client);
-    return end_beginning(client, call, r, ret_call);
+    return end_beginning(client, call, keep_for_store(client, call, r), ret_call);
 }
 
 int nc_begin_go_on(nearcall_client *client, nearcall_call_id *ret_call)
 {
-    struct nc_call *call = nc_call_by_id(client, client->half_begun);
+    struct nc_call *call = nc_call_by_known_id(client, client->half_begun);
     client->half_begun = 0;
     if (!call)
         return nc_fail(client, NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN,
@@ -172,7 +182,7 @@ int nc_begin_go_on(nearcall_client *client, nearcall_call_id *ret_call)
 
 void nc_begin_abandon(nearcall_client *client)
 {
-    struct nc_call *call = client->half_begun ? nc_call_by_id(client, client->half_begun) : NULL;
+    struct nc_call *call = client->half_begun ? nc_call_by_known_id(client, client->half_begun) : NULL;
     if (call) {
         nc_call_give_up(client, call);
         client->half_given_up = true;

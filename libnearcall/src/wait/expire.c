@@ -33,9 +33,21 @@ static void ask_whether_it_began(nearcall_client *client, struct nc_call *call)
     }
 }
 
+/* What a STORE has brought, or will bring, is given back. */
+static void expire_asking(nearcall_client *client, struct nc_call *call)
+{
+    if (nc_store_stage_of(call) == NC_STORE_ASKED)
+        nc_send_cancel(client, call);
+    nc_store_give_back(client, call);
+    nc_call_finish(client, call, -NEARCALL_E_DEADLINE_EXCEEDED, NEARCALL_OUTCOME_NOT_EXECUTED,
+                   "the deadline passed before the server had a store for the request");
+}
+
 static void expire_sent(nearcall_client *client, struct nc_call *call)
 {
-    if (call->type == NC_REQUEST)
+    if (nc_call_asks_for_store(call))
+        expire_asking(client, call);
+    else if (call->type == NC_REQUEST)
         ask_whether_it_began(client, call);
     else
         finish_expired(client, call, NEARCALL_OUTCOME_NOT_EXECUTED);
@@ -57,6 +69,7 @@ static void expire_begun(nearcall_client *client, struct nc_call *call)
 static void expire_untouched(nearcall_client *client, struct nc_call *call)
 {
     nc_output_remove(client, call);
+    nc_store_give_back(client, call);
     finish_expired(client, call, NEARCALL_OUTCOME_NOT_EXECUTED);
 }
 
@@ -72,7 +85,9 @@ static void expire_pending(nearcall_client *client, struct nc_call *call)
 
 void nc_call_expire(nearcall_client *client, struct nc_call *call)
 {
-    if (call->state == NC_CALL_PENDING)
+    if (nc_store_stage_of(call) == NC_STORE_CROWDED && client->now_ns < call->deadline_ns)
+        nc_store_ask_again(client, call);
+    else if (call->state == NC_CALL_PENDING)
         expire_pending(client, call);
     else if (call->state == NC_CALL_CANCELLING)
         finish_expired(client, call, nc_outcome_of_expiry(client, call));
@@ -84,10 +99,12 @@ void nc_call_expire(nearcall_client *client, struct nc_call *call)
         expire_sent(client, call);
 }
 
-static int64_t timer_of(const struct nc_call *call)
+int64_t nc_call_timer_ns(const struct nc_call *call)
 {
     if (call->state == NC_CALL_FINISHED)
         return NC_NEVER;
+    if (nc_store_stage_of(call) == NC_STORE_CROWDED)
+        return nc_earlier(call->storing->ask_again_ns, call->deadline_ns);
     return call->state == NC_CALL_CANCELLING ? call->grace_ns : call->deadline_ns;
 }
 
@@ -96,26 +113,36 @@ void nc_call_expire_all(nearcall_client *client)
     int64_t next_ns = NC_NEVER;
     if (client->now_ns < client->calls.timer_ns)
         return;
+    client->connection.stores.is_crowded = false;
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
-        if (client->now_ns >= timer_of(call))
+        if (client->now_ns >= nc_call_timer_ns(call))
             nc_call_expire(client, call);
-        next_ns = nc_earlier(next_ns, timer_of(call));
+        if (nc_store_stage_of(call) == NC_STORE_CROWDED)
+            client->connection.stores.is_crowded = true;
+        next_ns = nc_earlier(next_ns, nc_call_timer_ns(call));
     }
     client->calls.timer_ns = next_ns;
 }
 
 /* ---- Giving up ---- */
 
+/* A STORE was, and nothing was sent since. */
+static bool was_answered(const struct nc_call *call)
+{
+    return nc_call_asks_for_store(call) && nc_store_stage_of(call) != NC_STORE_ASKED;
+}
+
 /* What of it is not on its way yet; what is, is told that nobody waits. */
 static void take_back(nearcall_client *client, struct nc_call *call)
 {
+    nc_store_give_back(client, call);
     if (nc_frame_is_untouched(client, call)) {
         nc_output_remove(client, call);
         return;
     }
     if (!nc_frame_is_written(client, call))
         nc_output_forsake(client, call);
-    if (call->type == NC_REQUEST)
+    if (call->type == NC_REQUEST && !was_answered(call))
         nc_send_cancel(client, call);
 }
 

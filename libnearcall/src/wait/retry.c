@@ -168,7 +168,7 @@ static int outcome_when_abandoned(const nearcall_client *client, const struct nc
 {
     if (call->state == NC_CALL_FINISHED)
         return worse_outcome(client, call->outcome);
-    if (call->state == NC_CALL_PENDING || nc_frame_is_untouched(client, call))
+    if (call->state == NC_CALL_PENDING || nc_call_asks_for_store(call) || nc_frame_is_untouched(client, call))
         return client->sync.former_outcome;
     return NEARCALL_OUTCOME_UNKNOWN;
 }

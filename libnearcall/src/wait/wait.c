@@ -351,7 +351,9 @@ int nc_wait(nearcall_client *client, struct nc_call *call)
     client->waiting = call;
     client->connection.timed_out = false;
     while (call->state != NC_CALL_FINISHED) {
-        int64_t until_ns = call->state == NC_CALL_CANCELLING ? call->grace_ns : call->deadline_ns;
+        int64_t until_ns = nc_call_timer_ns(call);
+        if (__builtin_expect(client->connection.stores.is_crowded, 0))
+            until_ns = nc_earlier(until_ns, client->calls.timer_ns);
         int r = nc_pump(client, until_ns);
         if (r < 0) {
             client->waiting = NULL;
@@ -373,6 +375,7 @@ bool nc_wait_at_once(nearcall_client *client, struct nc_call *call)
     client->waiting = call;
     (void)nc_receive_memory(client);
     client->waiting = NULL;
+    nc_send_pending(client);
     return call->state == NC_CALL_FINISHED;
 }
 

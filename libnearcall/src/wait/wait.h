@@ -68,6 +68,9 @@ void nc_choose_waiting(nearcall_client *client);
 /* The call's deadline, or its grace, has passed. */
 void nc_call_expire(nearcall_client *client, struct nc_call *call);
 
+/* When that is; a call that is to ask for a store again does so then. */
+int64_t nc_call_timer_ns(const struct nc_call *call);
+
 /* The same for all of which that is so. */
 void nc_call_expire_all(nearcall_client *client);
 

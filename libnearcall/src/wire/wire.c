@@ -31,7 +31,7 @@ struct rule {
     uint8_t senders;
     uint8_t call_id;
     uint8_t codec;
-    uint8_t function_id; /* 0: none, 1: may, 2: must */
+    uint8_t function_id; /* 0: none, 1: may, 2: must, unless it can be the answer to a STORE */
     uint8_t deadline;
     uint8_t status;
     uint8_t extensions;
@@ -67,6 +67,10 @@ static const struct rule rules[] = {
     [NC_MEMORY] = {"MEMORY", NC_FROM_SERVER, ID_ZERO, NO_CODEC, 0, 0, 0, 0, NC_MEMORY_DESCRIPTORS,
                    NC_FEATURE_SHARED_MEMORY, NC_MEMORY_PAYLOAD_BYTES, NC_MEMORY_PAYLOAD_BYTES,
                    NC_TEXT(NC_MEMORY_PAYLOAD_BYTES)},
+    [NC_STORE] = {"STORE", NC_FROM_CALLER, ID_SET, NO_CODEC, 0, 1, 0, 0, 0, NC_FEATURE_STORES,
+                  NC_STORE_ASK_BYTES, NC_STORE_ASK_BYTES, NC_TEXT(NC_STORE_ASK_BYTES)},
+    [NC_RELEASE] = {"RELEASE", NC_FROM_CALLER, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, NC_FEATURE_STORES,
+                    NC_RELEASE_BYTES, NC_RELEASE_BYTES, NC_TEXT(NC_RELEASE_BYTES)},
 };
 
 static int refuse(struct nc_fault *fault, int code, const char *subject, const char *field,
@@ -112,6 +116,13 @@ static int check_lengths(const struct nc_frame *frame, const struct rule *rule,
     return 0;
 }
 
+/* Whether the descriptor can be that of a store. */
+static bool brings_store(const struct nc_frame *frame, uint64_t features)
+{
+    return features & NC_FEATURE_STORES && frame->type == NC_REPLY &&
+           frame->descriptors == NC_STORE_DESCRIPTORS && frame->extension_bytes;
+}
+
 /* A call's frames may have some where that was agreed to. */
 static int check_descriptors(const struct nc_frame *frame, const struct rule *rule,
                              uint64_t features, struct nc_fault *fault)
@@ -122,7 +133,7 @@ static int check_descriptors(const struct nc_frame *frame, const struct rule *ru
         return malformed(fault, rule->name, "fds", frame->descriptors,
                          "at most " NC_TEXT(NC_FILE_DESCRIPTORS_PER_FRAME_MAX) " (limit "
                          "file_descriptors_per_frame_max, which is fixed)");
-    if (!agreed && frame->descriptors != rule->descriptors)
+    if (!agreed && frame->descriptors != rule->descriptors && !brings_store(frame, features))
         return malformed(fault, rule->name, "fds", frame->descriptors,
                          rule->descriptors ? "2" : "0");
     return 0;
@@ -176,7 +187,7 @@ int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender, uint64_t
         return -1;
     if (frame->function_id && !rule->function_id)
         return malformed(fault, rule->name, "function id", frame->function_id, "0");
-    if (!frame->function_id && rule->function_id == 2)
+    if (!frame->function_id && rule->function_id == 2 && !frame->extension_bytes)
         return malformed(fault, rule->name, "function id", 0, "1 and above");
     if (frame->deadline_ms && !rule->deadline)
         return malformed(fault, rule->name, "deadline", frame->deadline_ms, "0");
@@ -188,13 +199,15 @@ int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender, uint64_t
 
 /* ---- Extensions ---- */
 
-static int is_known(uint16_t type)
+static int is_known(uint16_t type, uint64_t features)
 {
+    if (type == NC_EXTENSION_STORED)
+        return (features & NC_FEATURE_STORES) != 0;
     return type == NC_EXTENSION_SOFTWARE || type == NC_EXTENSION_REFUSAL ||
            type == NC_EXTENSION_FUNCTION_NAME;
 }
 
-int nc_extensions_check(const uint8_t *data, size_t bytes, const char *subject,
+int nc_extensions_check(const uint8_t *data, size_t bytes, uint64_t features, const char *subject,
                         struct nc_fault *fault)
 {
     size_t offset = 0;
@@ -206,7 +219,7 @@ int nc_extensions_check(const uint8_t *data, size_t bytes, const char *subject,
         offset += NC_EXTENSION_HEADER_BYTES;
         if (length > bytes - offset)
             return malformed(fault, subject, "extension bytes", length, "what is left of them");
-        if ((type & NC_EXTENSION_REQUIRED) && !is_known(type))
+        if ((type & NC_EXTENSION_REQUIRED) && !is_known(type, features))
             return refuse(fault, NEARCALL_E_UNIMPLEMENTED, subject, "required extension", type,
                           "those this version knows");
         offset += length;
@@ -232,6 +245,32 @@ size_t nc_extension_encode(uint8_t *out, uint16_t type, const void *data, uint16
     put_u16(out + 2, bytes);
     memcpy(out + NC_EXTENSION_HEADER_BYTES, data, bytes);
     return NC_EXTENSION_HEADER_BYTES + (size_t)bytes;
+}
+
+/* ---- Stores ---- */
+
+void nc_stored_encode(uint8_t out[NC_STORED_BYTES], const struct nc_stored *stored)
+{
+    nc_put_u32(out, stored->place);
+    nc_put_u32(out + 4, stored->serial);
+    nc_put_u64(out + 8, stored->bytes);
+}
+
+bool nc_stored_decode(struct nc_stored *stored, const struct nc_extension *extension)
+{
+    if (extension->bytes != NC_STORED_BYTES)
+        return false;
+    stored->place = nc_get_u32(extension->data);
+    stored->serial = nc_get_u32(extension->data + 4);
+    stored->bytes = nc_get_u64(extension->data + 8);
+    return stored->place < NC_STORE_PLACES && stored->serial != 0 && stored->bytes <= NC_VALUE_BYTES_MAX_CEILING;
+}
+
+void nc_release_encode(uint8_t out[NC_RELEASE_BYTES], const struct nc_stored *stored, bool forget)
+{
+    nc_put_u32(out, stored->place);
+    nc_put_u32(out + 4, stored->serial);
+    nc_put_u32(out + 8, forget);
 }
 
 /* ---- Hello and welcome ---- */
@@ -287,6 +326,21 @@ static int check_welcome(const struct nc_welcome *welcome, uint64_t features_off
     return 0;
 }
 
+/* What has another size says nothing, and more than there may be is as much as there may be. */
+static void read_value_bytes_max(struct nc_welcome *welcome, const uint8_t *extensions)
+{
+    size_t bytes = welcome->total_bytes - NC_HELLO_HEADER_BYTES, offset = 0;
+    struct nc_extension extension;
+    welcome->value_bytes_max = 0;
+    if (!(welcome->features & NC_FEATURE_STORES))
+        return;
+    while (nc_extension_next(extensions, bytes, &offset, &extension))
+        if (extension.type == NC_EXTENSION_VALUE_BYTES_MAX && extension.bytes == NC_VALUE_BYTES_MAX_BYTES) {
+            uint64_t said = nc_get_u64(extension.data);
+            welcome->value_bytes_max = said < NC_VALUE_BYTES_MAX_CEILING ? said : NC_VALUE_BYTES_MAX_CEILING;
+        }
+}
+
 int nc_welcome_decode(struct nc_welcome *welcome, const uint8_t *data, size_t bytes,
                       uint64_t features_offered, struct nc_fault *fault)
 {
@@ -305,8 +359,9 @@ int nc_welcome_decode(struct nc_welcome *welcome, const uint8_t *data, size_t by
     if (bytes < welcome->total_bytes)
         return 0;
     if (nc_extensions_check(data + NC_HELLO_HEADER_BYTES,
-                            welcome->total_bytes - NC_HELLO_HEADER_BYTES, "welcome", fault) < 0)
+                            welcome->total_bytes - NC_HELLO_HEADER_BYTES, 0, "welcome", fault) < 0)
         return -1;
+    read_value_bytes_max(welcome, data + NC_HELLO_HEADER_BYTES);
     return 1;
 }
 

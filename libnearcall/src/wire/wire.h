@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/limits_gen.h"
+
 #define NC_PROTOCOL_VERSION 1
 #define NC_FRAME_HEADER_BYTES 32
 #define NC_HELLO_HEADER_BYTES 64
@@ -23,7 +25,8 @@ enum nc_feature {
     NC_FEATURE_DESCRIPTORS = 4,
     NC_FEATURE_SHARED_MEMORY = 8,
     NC_FEATURE_DESCRIPTIONS = 16,
-    NC_FEATURE_PACKED_LISTS = 64
+    NC_FEATURE_PACKED_LISTS = 64,
+    NC_FEATURE_STORES = 128
 };
 
 enum nc_frame_type {
@@ -39,7 +42,9 @@ enum nc_frame_type {
     NC_RESOLVE = 10,
     NC_DRAIN = 11,
     NC_WAKE = 12,
-    NC_MEMORY = 13
+    NC_MEMORY = 13,
+    NC_STORE = 14,
+    NC_RELEASE = 15
 };
 
 /* A descriptor in a payload: a MessagePack extension of one byte, its number. */
@@ -56,13 +61,23 @@ enum nc_frame_type {
 #define NC_MEMORY_DESCRIPTORS 2
 #define NC_MEMORY_PAYLOAD_BYTES 16
 
+/* Stores: the places of a connection are first those for requests, then as many for replies. */
+#define NC_STORE_PLACES (2 * NC_STORES_PER_DIRECTION)
+#define NC_STORE_DESCRIPTORS 1
+#define NC_STORE_ASK_BYTES 8
+#define NC_STORED_BYTES 16
+#define NC_RELEASE_BYTES 12
+#define NC_VALUE_BYTES_MAX_BYTES 8
+
 enum nc_extension_type {
     NC_EXTENSION_SOFTWARE = 1,
     NC_EXTENSION_REFUSAL = 2,
+    NC_EXTENSION_VALUE_BYTES_MAX = 3,
     NC_EXTENSION_TRACE_PARENT = 16,
     NC_EXTENSION_IDEMPOTENCY_KEY = 17,
     NC_EXTENSION_METADATA = 18,
-    NC_EXTENSION_FUNCTION_NAME = 0x8001
+    NC_EXTENSION_FUNCTION_NAME = 0x8001,
+    NC_EXTENSION_STORED = 0x8002
 };
 
 #define NC_EXTENSION_REQUIRED 0x8000u
@@ -114,6 +129,14 @@ struct nc_welcome {
     uint32_t stream_credit_bytes;
     uint32_t calls_in_flight_max;
     uint64_t schema_hash;
+    uint64_t value_bytes_max; /* of a payload in a store; 0: none is accepted */
+};
+
+/* In which use of which store a payload lies. */
+struct nc_stored {
+    uint32_t place;
+    uint32_t serial; /* never 0 */
+    uint64_t bytes;
 };
 
 struct nc_extension {
@@ -137,8 +160,8 @@ static inline bool nc_frame_is_plain_reply(const struct nc_frame *frame, uint32_
 }
 
 /* Judges that extensions fill their bytes exactly and that none must be
- * understood that the caller's side does not know. */
-int nc_extensions_check(const uint8_t *data, size_t bytes, const char *subject,
+ * understood that the caller's side does not know with these features. */
+int nc_extensions_check(const uint8_t *data, size_t bytes, uint64_t features, const char *subject,
                         struct nc_fault *fault);
 
 /* Takes the extension at *offset; 1, or 0 at the end. The bytes must have passed
@@ -148,6 +171,13 @@ int nc_extension_next(const uint8_t *data, size_t bytes, size_t *offset,
 
 /* Writes one extension; returns its bytes with the header. */
 size_t nc_extension_encode(uint8_t *out, uint16_t type, const void *data, uint16_t bytes);
+
+/* The content of the extension that names a store. Reading it: false if it cannot be right. */
+void nc_stored_encode(uint8_t out[NC_STORED_BYTES], const struct nc_stored *stored);
+bool nc_stored_decode(struct nc_stored *stored, const struct nc_extension *extension);
+
+/* The payload of a RELEASE. forget: this side does not have the store. */
+void nc_release_encode(uint8_t out[NC_RELEASE_BYTES], const struct nc_stored *stored, bool forget);
 
 /* Writes a hello with its extensions, which the caller has encoded. */
 void nc_hello_encode(uint8_t out[NC_HELLO_HEADER_BYTES], const struct nc_hello *hello,

@@ -23,6 +23,9 @@ import (
 	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
+// valuesHeld is for how many values of the largest size the server has room.
+const valuesHeld = 8
+
 // Main is the whole program; options come before those of its command line.
 func Main(options ...server.Option) {
 	address := flag.String("address", "", "address to serve, such as unix:/path")
@@ -38,7 +41,7 @@ func Main(options ...server.Option) {
 	callsInFlight := flag.Int("calls-in-flight", wire.CallsInFlightMax, "see server.WithCallsInFlight: those of one connection")
 	callsInFlightPerUser := flag.Int("calls-in-flight-per-user", wire.CallsInFlightPerUserMax, "see server.WithCallsInFlight: those of one user")
 	connectionsPerUser := flag.Int("connections-per-user", wire.ConnectionsPerUserMax, "see server.WithConnections: those of one user")
-	valueBytesMax := flag.Int("value-bytes-max", 0, "see server.WithValueBytesMax, with room for eight such values each way; 0: no more than a frame")
+	valueBytes := flag.Int("value-bytes-max", 0, "see server.WithValueBytesMax, with room for eight such values in each direction; 0: off")
 	files := flag.Bool("files", false, "let functions take and return files, and serve some that do")
 	generation := flag.Int("generation", 0, "serve the functions that change, as this generation declares them: 1 to 3; 0: without them")
 	exits := flag.Bool("exit", true, "serve exit(code), which ends the server; what sends anything may find it")
@@ -63,9 +66,8 @@ func Main(options ...server.Option) {
 	if *memoryPerUser >= 0 {
 		options = append(options, server.WithSharedMemoryBytesPerUser(*memoryPerUser))
 	}
-	if most := *valueBytesMax; most > 0 {
-		room := int64(8 * most)
-		options = append(options, server.WithValueBytesMax(most), server.WithInputBytes(room, room), server.WithOutputBytes(room, room))
+	if budget := int64(*valueBytes) * valuesHeld; budget > 0 {
+		options = append(options, server.WithValueBytesMax(*valueBytes), server.WithInputBytes(budget, budget), server.WithOutputBytes(budget, budget))
 	}
 	if *files {
 		options = append(options, server.WithFileDescriptors(nil))
