@@ -33,6 +33,11 @@
 extern "C" {
 #endif
 
+/* How many bytes a request of this handle may have at most, whatever the server takes: those of the
+ * largest frame, or the option value_bytes_max if that is more. It is for programs that do not want
+ * to encode what will be refused. */
+NEARCALL_API size_t nearcall_request_bytes_max(const nearcall_client *client);
+
 /* ---- Putting a request together ---- */
 
 /* These functions put values into the request that nearcall_request() has begun. They

@@ -8,8 +8,10 @@
 
 #include "test.h"
 
+#ifndef BYTES
 #define BYTES (256 * 1024)
 #define MISSING (128 * 1024) /* from where on */
+#endif
 
 static uint8_t *source;
 static volatile sig_atomic_t has_faulted;

@@ -63,6 +63,7 @@ static void calls_without_a_handle(void)
     CHECK(!nearcall_generated_is_outdated(NULL, NEARCALL_E_ABORTED, &sendings, &timeout_ms));
     MISUSE(nearcall_request_sent(NULL, 1));
     CHECK(nearcall_sendings(NULL) == 0);
+    CHECK(nearcall_request_bytes_max(NULL) > 0);
     MISUSE(nearcall_put_check(NULL));
     MISUSE(nearcall_interruptible_check(NULL, NULL, NULL));
     MISUSE(nearcall_view_new(NULL, NULL, NULL, NULL));

@@ -119,6 +119,9 @@ static void limits(void)
     CHECK(says(less, "value_bytes_max"));
     CHECK_CALL(less, nearcall_call(less, "echo", bytes, 17 * MIB, 0, &reply), NEARCALL_E_RESOURCE_EXHAUSTED);
     CHECK(says(less, "value_bytes_max"));
+    CHECK_INT(nearcall_request_bytes_max(without), 16 * MIB - 1);
+    CHECK_INT(nearcall_request_bytes_max(less), 16 * MIB - 1);
+    CHECK_INT(nearcall_request_bytes_max(more), NC_VALUE_BYTES_MAX_CEILING);
     echo(less, 5 * MIB, 1);
     echo(more, SERVER_VALUE, 1);
     echo(without, 10, 1);

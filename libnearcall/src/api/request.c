@@ -336,6 +336,11 @@ NEARCALL_API int nearcall_request_sent(nearcall_client *client, uint32_t sending
     return nc_leave(client, NEARCALL_OK);
 }
 
+NEARCALL_API size_t nearcall_request_bytes_max(const nearcall_client *client)
+{
+    return client ? nc_request_bytes_max(client) : NC_FRAME_BYTES_MAX_CEILING;
+}
+
 NEARCALL_API uint32_t nearcall_sendings(const nearcall_client *client)
 {
     return client ? client->sync.attempts : 0;

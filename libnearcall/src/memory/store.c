@@ -143,16 +143,25 @@ static int read_file(const struct nc_store *store, size_t at, uint8_t *data, siz
 }
 
 /* What is written for the first time goes through the kernel, which need not clear the pages that it
- * allocates. Later the mapping is quicker. */
+ * allocates. Later the mapping is quicker, if the kernel can bring its pages in (Linux 5.14). */
+static int write_either_way(struct nc_store *store, size_t at, const uint8_t *data, size_t bytes)
+{
+    bool by_file = store->trusted && may_write_to(at + bytes);
+    if (by_file && at + bytes > store->written)
+        return write_file(store, at, data, bytes);
+    if (write_mapped(store, at, data, bytes) == 0)
+        return 0;
+    return by_file ? write_file(store, at, data, bytes) : -1;
+}
+
 int nc_store_write(struct nc_store *store, const struct nc_fork_guard *guard, size_t at, const void *data, size_t bytes,
                    const char **ret_what)
 {
     sigset_t former;
     int r = -1;
-    bool by_file = store->trusted && at + bytes > store->written && may_write_to(at + bytes);
     nc_block_signals(&former);
     if (!nc_forked(guard))
-        r = by_file ? write_file(store, at, data, bytes) : write_mapped(store, at, data, bytes);
+        r = write_either_way(store, at, data, bytes);
     pthread_sigmask(SIG_SETMASK, &former, NULL);
     if (r < 0)
         return fail(ret_what, "the request cannot be written to the server's store: there is no memory for it, or the "
