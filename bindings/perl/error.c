@@ -58,9 +58,8 @@ static SV *text_from_peer(pTHX_ const char *text)
 SV *ncp_error_busy(pTHX_ int outcome, SV *function_name)
 {
     return ncp_error_new(aTHX_ -NEARCALL_E_MISUSE, outcome, function_name,
-        newSVpvs("the handle is inside another call: a signal handler that perl runs at once has made "
-                 "this call, or has died inside that one; give safe(1) to its POSIX::SigAction, and "
-                 "make another handle if it has died"), NULL);
+        newSVpvs("the handle is inside another call, which a signal handler that perl runs at once has "
+                 "interrupted; give safe(1) to its POSIX::SigAction, or the handler a handle of its own"), NULL);
 }
 
 SV *ncp_error_from_client(pTHX_ const nearcall_client *client, SV *function_name, const ncp_bounds *bounds)

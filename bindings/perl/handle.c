@@ -148,7 +148,40 @@ static void functions_free(pTHX_ HV *functions)
     hv_clear(functions);
 }
 
-/* Closing must leave $! alone: it runs wherever an object goes out of scope. */
+/* Whether perl runs a handler for a signal, at once or when it was safe. */
+static bool runs_handler(pTHX)
+{
+    const PERL_SI *stack;
+
+    for (stack = PL_curstackinfo; stack; stack = stack->si_prev)
+        if (stack->si_type == PERLSI_SIGNAL)
+            return true;
+    return false;
+}
+
+/* Only a handler for a signal can come while the library is inside the handle. Where none runs, no
+ * function of the handle is to go on: if it is inside one, a handler that died has left that. */
+void ncp_handle_abandon(pTHX_ ncp_handle *handle)
+{
+    if (UNLIKELY(runs_handler(aTHX)) || LIKELY(nearcall_abandon(handle->client) <= 0))
+        return;
+    handle->requests++;
+    handle->fetches++;
+}
+
+/* Closing it does nothing then. */
+static bool is_inside(pTHX_ ncp_handle *handle)
+{
+    int (*check)(void *);
+    void *argument = ncp_signal_check(aTHX_ &check);
+
+    ncp_handle_abandon(aTHX_ handle);
+    return runs_handler(aTHX)
+        && nearcall_interruptible_check(handle->client, check, argument) == NEARCALL_E_MISUSE;
+}
+
+/* Closing must leave $! alone: it runs wherever an object goes out of scope. What a handler has
+ * interrupted goes on; the next use of the handle, or its end, closes it. */
 void ncp_handle_close(pTHX_ ncp_handle *handle)
 {
     nearcall_client *client = handle->client;
@@ -158,6 +191,10 @@ void ncp_handle_close(pTHX_ ncp_handle *handle)
     if (!client)
         return;
     ncp_calls_closed(aTHX_ handle);
+    if (is_inside(aTHX_ handle)) {
+        RESTORE_ERRNO;
+        return;
+    }
     handle->client = NULL;
     handle->requests++;
     nearcall_close(client);
@@ -233,11 +270,14 @@ nearcall_client *ncp_view_client(pTHX_ const ncp_view *view)
 {
     ncp_handle *handle = view->handle;
 
-    if (UNLIKELY(!handle->client)) {
-        if (handle->is_closed)
-            croak("Nearcall: the handle is closed; make another with Nearcall->new");
-        open_client(aTHX_ handle);
+    if (UNLIKELY(handle->is_closed)) {
+        ncp_handle_close(aTHX_ handle);
+        croak("Nearcall: the handle is closed; make another with Nearcall->new");
     }
+    if (UNLIKELY(!handle->client))
+        open_client(aTHX_ handle);
+    else
+        ncp_handle_abandon(aTHX_ handle);
     return handle->client;
 }
 

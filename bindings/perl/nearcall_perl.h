@@ -239,6 +239,9 @@ void ncp_opening_own(pTHX_ ncp_opening *opening);
 void ncp_handle_release(pTHX_ ncp_handle *handle);
 void ncp_handle_close(pTHX_ ncp_handle *handle);
 
+/* Before the client is used: ends what a handler for a signal has left by dying. */
+void ncp_handle_abandon(pTHX_ ncp_handle *handle);
+
 /* JSON::PP's object for a truth; the handle's. */
 SV *ncp_boolean(pTHX_ ncp_handle *handle, bool truth);
 

@@ -57,11 +57,11 @@ static void set_cancelled(ncp_call *call)
 /* While its arguments are encoded the library has no call of that id any more. */
 void ncp_call_cancel(pTHX_ ncp_call *call)
 {
-    PERL_UNUSED_CONTEXT;
     if (!in_flight(call))
         return;
     set_cancelled(call);
     if (call->handle->client && !call->is_encoding) {
+        ncp_handle_abandon(aTHX_ call->handle);
         call->handle->requests++;
         nearcall_cancel(call->handle->client, call->id);
     }
@@ -501,6 +501,7 @@ static bool look(pTHX_ ncp_call *call)
         return true;
     if (call->is_encoding)
         return false;
+    ncp_handle_abandon(aTHX_ call->handle);
     call->handle->fetches++;
     r = nearcall_poll(call->handle->client, call->id, &reply);
     if (r == NEARCALL_E_AGAIN)
@@ -527,6 +528,7 @@ static void wait_once(pTHX_ ncp_call *call)
     nearcall_reply reply;
     int r;
 
+    ncp_handle_abandon(aTHX_ call->handle);
     call->handle->fetches++;
     while ((r = nearcall_wait(call->handle->client, call->id, &reply)) == NEARCALL_E_INTERRUPTED) {
         ncp_keep(aTHX_ &invocation);

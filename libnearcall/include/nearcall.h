@@ -25,8 +25,9 @@
  * If a function is given a handle that is already inside another function, it changes
  * nothing and returns NEARCALL_E_MISUSE at once; a put is dropped, and what the error functions
  * return stays the same. This can happen in a signal handler that has interrupted a wait or
- * a put; see nearcall_wake(). The library starts no thread, takes no lock, has no global
- * state, installs no signal handler, and never raises SIGPIPE.
+ * a put; see nearcall_wake(). Such a handler must return, and not leave the function by
+ * longjmp(3); nearcall_abandon() ends what one has left. The library starts no thread, takes
+ * no lock, has no global state, installs no signal handler, and never raises SIGPIPE.
  *
  * FORK. A handle that was opened before a fork works in parent and child. The child notices
  * at its next use, sends not a single byte on the parent's connection, and opens a
@@ -106,7 +107,7 @@
  * ?children=own it fails instead, unless the library was not loaded before the fork. A
  * process can load one Go library only, for as long as it lives, and it needs the GNU C
  * library; the error of nearcall_open() says what stands in the way. For signal handlers
- * see nearcall_block_signals().
+ * see nearcall_block_signals() in nearcall_signals.h.
  *
  * MEMORY. Every allocation is checked. When memory runs out a function returns
  * NEARCALL_E_RESOURCE_EXHAUSTED, and the handle stays usable.
@@ -274,24 +275,6 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
 /* Closes the connection of this process and frees the handle with all that belongs to it.
  * client may be NULL. In a forked child it sends nothing, and the parent's connection stays. */
 NEARCALL_API void nearcall_close(nearcall_client *client);
-
-/* For an "embed:" address: blocks all but synchronous signals while a Go function runs in
- * the calling thread. With 0, the default, it does not. Go runs on small stacks, on which
- * only handlers are safe that were installed with SA_ONSTACK. Loading the library gives
- * that flag to the handlers that are installed by then. A program that installs others
- * later, without the flag, has to block signals, at the price of two system calls for each
- * call. */
-NEARCALL_API void nearcall_block_signals(nearcall_client *client, int block);
-
-/* For use with NEARCALL_INTERRUPTIBLE. A signal may arrive after the program has last
- * looked for one and before the wait sleeps; it would then not end the wait. Therefore
- * check is called before each sleep, and every 20 ms while waiting. If it returns a number
- * other than 0, for example a flag that signal handlers set, the wait returns
- * NEARCALL_E_INTERRUPTED. The program must clear the flag before it goes on with the wait.
- * check runs in the thread that waits, must be quick, and must not use the handle. NULL
- * removes it. */
-NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*check)(void *argument),
-                                              void *argument);
 
 /* Connects now if the handle is not connected. It is optional, and useful for checking an
  * address early. With NEARCALL_NONBLOCKING it starts to connect and returns
@@ -593,6 +576,7 @@ NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 
 #include "nearcall_calls.h"
 #include "nearcall_hooks.h"
+#include "nearcall_signals.h"
 #include "nearcall_values.h"
 #include "nearcall_writer.h"
 #include "nearcall_schema.h"

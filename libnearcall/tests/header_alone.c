@@ -5,6 +5,8 @@
 #include <nearcall_hooks.h>
 #include <nearcall_schema.h>
 #include <nearcall_schema.h>
+#include <nearcall_signals.h>
+#include <nearcall_signals.h>
 #include <nearcall_writer.h>
 #include <nearcall_writer.h>
 #include <nearcall_values.h>

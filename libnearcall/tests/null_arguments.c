@@ -55,6 +55,7 @@ static void calls_without_a_handle(void)
     MISUSE(nearcall_poll(NULL, 1, &reply));
     MISUSE(nearcall_process(NULL));
     MISUSE(nearcall_wake(NULL));
+    MISUSE(nearcall_abandon(NULL));
     MISUSE(nearcall_on_finished(NULL, NULL, NULL));
     MISUSE(nearcall_on_log(NULL, NULL, NULL));
     MISUSE(nearcall_compare(NULL, NULL, NULL, NULL, 0));

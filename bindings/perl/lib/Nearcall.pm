@@ -558,7 +558,10 @@ die, as in the usual
 
 The handle can be used afterwards, and the call that was left is cancelled. If a handler makes a call through the
 same handle, the call that it has interrupted fails with C<CANCELLED>. So use another handle in signal handlers.
-Handlers of L<POSIX/sigaction> need C<< $action->safe(1) >>; without it, one that dies leaves the handle unusable.
+Perl runs handlers of L<POSIX/sigaction> at once, in the middle of the library, unless they have
+C<< $action->safe(1) >>. If one dies there, the handle closes its connection when it is next used, and opens another:
+calls of C<begin> that had been sent then fail with C<UNAVAILABLE>, outcome unknown. If one calls through the handle
+that it has interrupted, it gets C<MISUSE>, not executed.
 
 =head1 FORK AND THREADS
 

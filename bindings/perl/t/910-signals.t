@@ -5,7 +5,7 @@ use Test::More;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
 use TestServer;
-use TestTools qw(error_of signal_when_asleep timed);
+use TestTools qw(descriptors error_of signal_when_asleep timed);
 
 use POSIX ();
 use Time::HiRes qw(time ualarm);
@@ -230,19 +230,13 @@ subtest 'handlers of sigaction that are not safe' => sub {
     ok( $inner && $inner->not_executed, 'which did not run' );
     is( $handle->one, 1, 'the handle can be used' );
 
-    my $flying = $handle->begin( sleep => 60_000 );
-    POSIX::sigaction( POSIX::SIGALRM(), POSIX::SigAction->new( sub { die "at once\n" } ) );
+    POSIX::sigaction( POSIX::SIGALRM(), POSIX::SigAction->new( sub { $handle->close } ) );
+    my $before_closing = descriptors();
     $sender = signal_when_asleep('ALRM');
-    is( error_of { $handle->sleep(60_000) }, "at once\n", 'one that dies ends the call' );
+    is( $handle->sleep(1000), 1000, 'one that closes the handle lets the call end' );
     waitpid $sender, 0;
-    for my $way ( sub { $handle->one }, sub { $handle->ping }, sub { $handle->begin('one') }, sub { $handle->connect } ) {
-        my $error = error_of { $way->() };
-        $is_misuse->( $error, 'another call' );
-        ok( $error->not_executed, 'which did not run' );
-    }
-    my $error = error_of { $flying->wait };
-    $is_misuse->( $error, 'a call in flight' );
-    ok( $error->unknown, 'which may run' );
+    like( error_of { $handle->one }, qr/handle is closed/, 'it is closed then' );
+    cmp_ok( descriptors(), '<', $before_closing, '... and its descriptor' );
 
     my $safe = POSIX::SigAction->new( sub { die "in between\n" } );
     $safe->safe(1);
@@ -251,6 +245,61 @@ subtest 'handlers of sigaction that are not safe' => sub {
     is( error_of { $go->sleep(60_000) }, "in between\n", 'a safe one that dies ends the call' );
     waitpid $sender, 0;
     is( $go->one, 1, 'and the handle can be used' );
+    POSIX::sigaction( POSIX::SIGALRM(), $before );
+};
+
+# They leave the library by a longjmp.
+subtest 'handlers of sigaction that die at once' => sub {
+    my $before = POSIX::SigAction->new;
+    POSIX::sigaction( POSIX::SIGALRM(), POSIX::SigAction->new( sub { die "at once\n" } ), $before );
+    my $is_left = sub {
+        my ($way) = @_;
+        my $sender = signal_when_asleep('ALRM');
+        is( error_of { $way->() }, "at once\n", 'one that dies ends the call' );
+        waitpid $sender, 0;
+    };
+    for my $option ( [], [ shared_memory => 0 ] ) {
+        my $handle = Nearcall->new( $server->address, timeout => 10, @$option );
+        $handle->sleep(0) for 1 .. 50;
+        my $sleep  = $handle->function('sleep');
+        my $flying = $handle->begin( sleep => 60_000 );
+        my %way    = (
+            call => sub { $handle->one }, ping => sub { $handle->ping }, begin => sub { $handle->begin('one')->wait },
+            connect => sub { $handle->connect; $handle->one }, function => sub { $sleep->(1) },
+            disconnect => sub { $handle->disconnect; $handle->one }, process => sub { $handle->process; $handle->one },
+            with => sub { $handle->with( attempts => 2 )->one },
+        );
+        for my $name ( sort keys %way ) {
+            $is_left->( sub { $handle->sleep(60_000) } );
+            ok( eval { $way{$name}->() }, "$name goes on with the handle" ) or diag $@;
+        }
+        my $error = error_of { $flying->wait };
+        is( $error->name, 'UNAVAILABLE', 'a call that was in flight has ended' ) or diag $error;
+        ok( $error->unknown, '... and may have run' );
+        $flying = $handle->begin( sleep => 60_000 );
+        $is_left->( sub { $flying->wait } );
+        is( error_of { $flying->wait }->name, 'UNAVAILABLE', 'so has one that was waited for' );
+    }
+
+    my $inner;
+    my $handle = Nearcall->new( $server->address, timeout => 10 );
+    {
+        package Nearcall::Test::Guard;
+        sub new { my ( $class, $code ) = @_; return bless $code, $class }
+        sub DESTROY { local $@; $_[0]->(); return }
+    }
+    $is_left->( sub { my $guard = Nearcall::Test::Guard->new( sub { $inner = eval { $handle->one } } ); $handle->sleep(60_000) } );
+    is( $inner, 1, 'what is destroyed on the way out can use the handle' );
+
+    my $descriptors = descriptors();
+    for my $way ( sub { $_[0]->close }, sub { } ) {
+        for ( 1 .. 5 ) {
+            my $left = Nearcall->new( $server->address, timeout => 10 );
+            $is_left->( sub { $left->sleep(60_000) } );
+            $way->($left);
+        }
+    }
+    is( descriptors(), $descriptors, 'no descriptor of a handle stays that was closed, or let go of' );
     POSIX::sigaction( POSIX::SIGALRM(), $before );
 };
 

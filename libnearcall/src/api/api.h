@@ -37,6 +37,10 @@ static inline int nc_leave(nearcall_client *client, int r)
  * at the fork, what it may have been changing is left where it is. */
 void nc_after_fork(nearcall_client *client);
 
+/* Leaves where it is what a function of another thread, or one that was left, may have been changing:
+ * what was lent, the request, the error. */
+void nc_forget_half_changed(nearcall_client *client);
+
 int64_t nc_deadline(nearcall_client *client, int64_t timeout_ms);
 int nc_check_timeout(nearcall_client *client, int64_t timeout_ms);
 

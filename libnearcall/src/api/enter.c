@@ -18,6 +18,18 @@
 /* Many times what a ring holds: a server that sends more does not stop. */
 #define TRIES_TO_SLEEP 64
 
+void nc_forget_half_changed(nearcall_client *client)
+{
+    memset(&client->lent, 0, sizeof(client->lent));
+    memset(&client->spare, 0, sizeof(client->spare));
+    client->lends_more = false;
+    client->lent_files = NULL;
+    client->lent_metadata = NULL;
+    memset(&client->request, 0, sizeof(client->request));
+    nc_error_clear(client);
+    client->sync.call = NULL;
+}
+
 void nc_after_fork(nearcall_client *client)
 {
     bool trust_memory = atomic_load_explicit(&client->busy, memory_order_relaxed) == 0;
@@ -32,16 +44,10 @@ void nc_after_fork(nearcall_client *client)
         nc_calls_after_fork(client);
     } else {
         nc_calls_after_busy_fork(client);
-        memset(&client->lent, 0, sizeof(client->lent));
-        memset(&client->spare, 0, sizeof(client->spare));
-        client->lends_more = false;
-        client->lent_files = NULL;
-        client->lent_metadata = NULL;
-        memset(&client->request, 0, sizeof(client->request));
-        nc_error_clear(client);
-        client->sync.call = NULL;
+        nc_forget_half_changed(client);
     }
     nc_fork_guard_rearm(&client->guard);
+    nc_wake_up(client);
     nc_become_idle(client);
 }
 

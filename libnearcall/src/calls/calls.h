@@ -59,6 +59,15 @@ void nc_calls_after_fork(nearcall_client *client);
  * and calls that only that thread knows of are nobody's. */
 void nc_calls_after_busy_fork(nearcall_client *client);
 
+/* Why calls end with a function that a signal's handler has left. */
+#define NC_ABANDONED "nearcall_abandon(), after a signal's handler had left a function of the handle"
+
+/* The same in the process itself, when a function was left that may have been changing the table. */
+void nc_calls_after_leaving(nearcall_client *client);
+
+/* When the table is whole: those that only the function which was left knows of. */
+void nc_calls_free_unknown(nearcall_client *client);
+
 /* NULL: the handle has no such call. */
 static inline struct nc_call *nc_call_by_id(const nearcall_client *client, nearcall_call_id id)
 {

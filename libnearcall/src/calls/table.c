@@ -300,7 +300,10 @@ void nc_calls_after_fork(nearcall_client *client)
     }
 }
 
-static void take_over(nearcall_client *client, struct nc_call *call)
+/* Gives the call an end in place of its own. */
+typedef void put_end(nearcall_client *client, struct nc_call *call);
+
+static void take_over(nearcall_client *client, struct nc_call *call, put_end *end)
 {
     call->queue = NULL;
     if (call->state != NC_CALL_FREE && call->known) {
@@ -312,7 +315,7 @@ static void take_over(nearcall_client *client, struct nc_call *call)
         call->storing = NULL;
         call->state = NC_CALL_PENDING; /* it may be half finished */
         begin_use(&client->calls, call);
-        leave_to_parent(client, call);
+        end(client, call);
         return;
     }
     uint32_t number = call->number;
@@ -321,7 +324,7 @@ static void take_over(nearcall_client *client, struct nc_call *call)
     add_free(&client->calls, call);
 }
 
-void nc_calls_after_busy_fork(nearcall_client *client)
+static void make_anew(nearcall_client *client, put_end *end)
 {
     struct nc_calls *calls = &client->calls;
     calls->free = calls->used = NULL;
@@ -329,6 +332,35 @@ void nc_calls_after_busy_fork(nearcall_client *client)
     calls->pending = calls->finished = (struct nc_queue){0};
     for (size_t at = 0; at < NC_CALLS / NC_CALLS_IN_CHUNK && calls->chunks[at]; at++)
         for (size_t i = 0; i < NC_CALLS_IN_CHUNK; i++)
-            take_over(client, &calls->chunks[at][i]);
+            take_over(client, &calls->chunks[at][i], end);
     calls->timer_ns = NC_NEVER;
+}
+
+void nc_calls_after_busy_fork(nearcall_client *client)
+{
+    make_anew(client, leave_to_parent);
+}
+
+/* ---- Functions that a signal's handler has left ---- */
+
+static void leave_behind(nearcall_client *client, struct nc_call *call)
+{
+    nc_call_finish(client, call, -NEARCALL_E_UNAVAILABLE,
+                   call->type == NC_REQUEST ? NEARCALL_OUTCOME_UNKNOWN : NEARCALL_OUTCOME_NOT_EXECUTED,
+                   "the connection was closed by " NC_ABANDONED);
+}
+
+void nc_calls_after_leaving(nearcall_client *client)
+{
+    make_anew(client, leave_behind);
+}
+
+void nc_calls_free_unknown(nearcall_client *client)
+{
+    struct nc_call *next;
+    for (struct nc_call *call = client->calls.used; call; call = next) {
+        next = call->next;
+        if (!call->known)
+            nc_call_free(client, call);
+    }
 }

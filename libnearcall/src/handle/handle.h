@@ -44,6 +44,7 @@ struct nearcall_client {
     /* 1 while a thread is inside and memory may be half-way; a child that finds
      * it so trusts nothing of what it inherited. */
     atomic_int busy;
+    atomic_int asleep; /* 1 while the thread inside is in a system call that waits, and memory is whole */
     bool unusable; /* nearcall_open() failed */
     struct nc_options options;
     struct nc_address address;
@@ -99,6 +100,21 @@ static inline void nc_become_busy(nearcall_client *client)
 {
     atomic_store_explicit(&client->busy, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
+}
+
+/* Around a system call that waits, where a signal's handler may leave the function by longjmp(3). The
+ * fences keep the compiler from moving what was changed before, or is changed behind, in between. */
+static inline void nc_fall_asleep(nearcall_client *client)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&client->asleep, 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+static inline void nc_wake_up(nearcall_client *client)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&client->asleep, 0, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
 }
 
 /* A signal's handler may fork while this thread is inside, and return in the child:

@@ -87,6 +87,9 @@ void nc_memory_close(struct nc_memory *memory);
 /* In a child. Where mappings may be half-way, they are left where they are. */
 void nc_memory_orphan(struct nc_memory *memory, bool trust_memory);
 
+/* Unmaps the regions of one that may be half changed, and touches nothing else of it. */
+void nc_memory_abandon(struct nc_memory *memory);
+
 static inline bool nc_memory_is_used(const struct nc_memory *memory)
 {
     return memory->caller != NULL;

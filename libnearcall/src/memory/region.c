@@ -155,6 +155,15 @@ void nc_memory_orphan(struct nc_memory *memory, bool trust_memory)
     memset(memory, 0, sizeof(*memory));
 }
 
+void nc_memory_abandon(struct nc_memory *memory)
+{
+    void *region = memory->caller;
+    memory->caller = NULL;
+    if (region)
+        munmap(region, memory->caller_bytes);
+    unmap_server(memory);
+}
+
 void nc_memory_release(struct nc_memory *memory)
 {
     memory->held = false;

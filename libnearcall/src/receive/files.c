@@ -30,18 +30,30 @@ void nc_agree_on_descriptors(nearcall_client *client)
         connection->bytes_alone = nc_rights_never_come(connection->fd);
 }
 
+/* A shorter way in the kernel. */
+static ssize_t receive_alone(nearcall_client *client, int flags)
+{
+    const struct nc_buffer *in = &client->connection.in;
+    nc_fall_asleep(client);
+    ssize_t received = recv(client->connection.fd, in->data + in->end, in->capacity - in->end, flags);
+    nc_wake_up(client);
+    return received;
+}
+
 ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
     *ret_illegal = false;
-    if (connection->bytes_alone) /* a shorter way in the kernel */
-        return recv(connection->fd, in->data + in->end, in->capacity - in->end, flags);
+    if (connection->bytes_alone)
+        return receive_alone(client, flags);
     union nc_rights_room room;
     struct iovec part = {in->data + in->end, in->capacity - in->end};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room.bytes,
                              .msg_controllen = sizeof(room.bytes)};
+    nc_fall_asleep(client);
     ssize_t received = recvmsg(connection->fd, &message, flags | MSG_CMSG_CLOEXEC);
+    nc_wake_up(client);
     if (received < 0 || (message.msg_controllen == 0 && !(message.msg_flags & MSG_CTRUNC)))
         return received;
     if (!may_come(connection)) {

@@ -176,6 +176,7 @@ int nc_begin_go_on(nearcall_client *client, nearcall_call_id *ret_call)
     if (!call)
         return nc_fail(client, NEARCALL_E_CANCELLED, NEARCALL_OUTCOME_UNKNOWN,
                        "the interrupted call was fetched or cancelled before it had begun");
+    call->known = false; /* until its id is given */
     client->now_ns = nc_now_ns();
     return end_beginning(client, call, send_whole(client, call), ret_call);
 }

@@ -117,8 +117,10 @@ static int poll_until(nearcall_client *client, int64_t until_ns)
     if (remaining_ns > LONGEST_WAIT_NS)
         remaining_ns = LONGEST_WAIT_NS;
     struct timespec timeout = nc_timespec(remaining_ns);
+    nc_fall_asleep(client);
     int r = ppoll(watched, 2, &timeout, NULL);
     int error = errno;
+    nc_wake_up(client);
     client->now_ns = nc_now_ns();
     if (r < 0 && error == EINTR)
         return interrupted(client);
@@ -386,8 +388,10 @@ int nc_pause(nearcall_client *client, int64_t until_ns)
         return interrupted(client);
     int64_t remaining_ns = until_asked(client, until_ns) - client->now_ns;
     struct timespec timeout = nc_timespec(remaining_ns);
+    nc_fall_asleep(client);
     int r = remaining_ns > 0 ? ppoll(&wake, 1, &timeout, NULL) : 0;
     int error = errno;
+    nc_wake_up(client);
     client->now_ns = nc_now_ns();
     if (r > 0 && nc_wake_take(client))
         return NEARCALL_E_INTERRUPTED;
