@@ -11,31 +11,50 @@ import (
 // them, however many others do: a few goroutines close them, and one of these closes
 // all descriptors of a call one after the other.
 func Close(numbers ...int) {
-	var usual, others []int
+	var usual, others []foreign
 	for _, number := range numbers {
-		switch {
-		case number < 0:
-		case isOrdinary(number):
-			usual = append(usual, number)
-		default:
-			others = append(others, number)
+		if number < 0 {
+			continue
+		}
+		seen := lookAt(number)
+		closing := foreign{number: number, isSocket: seen.isSocket}
+		if seen.isOrdinary {
+			usual = append(usual, closing)
+		} else {
+			others = append(others, closing)
 		}
 	}
 	ordinary.close(usual)
 	suspect.close(others)
 }
 
-func (c *closer) close(numbers []int) {
-	if len(numbers) > 0 {
-		c.run(len(numbers), func() { closeHere(numbers) })
+// A foreign descriptor is one that came from another process.
+type foreign struct {
+	number   int
+	isSocket bool
+}
+
+func (c *closer) close(all []foreign) {
+	if len(all) > 0 {
+		c.run(len(all), func() {
+			for _, f := range all {
+				f.closeHere()
+			}
+		})
 	}
+}
+
+func (f foreign) closeHere() {
+	if f.isSocket {
+		Disarm(f.number)
+	}
+	_ = unix.Close(f.number)
 }
 
 // closeHere closes them in this goroutine, and waits for that.
 func closeHere(numbers []int) {
 	for _, number := range numbers {
-		Disarm(number)
-		_ = unix.Close(number)
+		foreign{number, true}.closeHere()
 	}
 }
 
@@ -43,7 +62,8 @@ func closeHere(numbers []int) {
 // full in which one of them would wait to be closed, or the ordinary lane, in which
 // those that the call itself opens would wait.
 func Crowded(numbers ...int) bool {
-	return ordinary.isFull() || slices.ContainsFunc(numbers, func(number int) bool { return laneOf(number).isFull() })
+	return ordinary.isFull() ||
+		suspect.isFull() && slices.ContainsFunc(numbers, func(number int) bool { return !lookAt(number).isOrdinary })
 }
 
 // An Open is a file, or a connection of package net.
@@ -76,41 +96,9 @@ func Disarm(socket int) {
 	}
 }
 
-func lingers(socket int) bool {
-	linger, err := unix.GetsockoptLinger(socket, unix.SOL_SOCKET, unix.SO_LINGER)
-	return err == nil && linger.Onoff != 0 && linger.Linger != 0
-}
-
 func laneOf(number int) *closer {
-	if isOrdinary(number) {
+	if lookAt(number).isOrdinary {
 		return &ordinary
 	}
 	return &suspect
-}
-
-// isOrdinary reports whether closing a descriptor seldom has to wait. Nothing is
-// certain: whoever shares a file can hold a lock that closing needs, or make a socket
-// linger after it was looked at. With pipes that is easily done. isOrdinary asks only
-// what the kernel answers without waiting for anybody.
-func isOrdinary(number int) bool {
-	domain, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN)
-	if err == nil {
-		// A local socket may have other descriptors in its queue.
-		return (domain == unix.AF_INET || domain == unix.AF_INET6) && isOfInternet(number) && !lingers(number)
-	}
-	// This is a file in memory, such as a memfd.
-	if _, err := unix.FcntlInt(uintptr(number), unix.F_GET_SEALS, 0); err == nil {
-		return true
-	}
-	var stat unix.Statx_t
-	if unix.Statx(number, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat) != nil {
-		return false
-	}
-	switch stat.Mode & unix.S_IFMT {
-	case unix.S_IFREG, unix.S_IFDIR:
-		// This file is on a disk. For files without a device, other processes or
-		// machines have to be asked.
-		return stat.Dev_major != 0
-	}
-	return false
 }

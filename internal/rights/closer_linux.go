@@ -3,11 +3,19 @@ package rights
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
 	// closersMax bounds the threads that close the descriptors of one lane.
 	closersMax = 8
+	// closerPatience is how long the lane waits for the end of a task before it has one
+	// more goroutine. What is quickly closed seldom needs another: each takes a thread, and
+	// so time from everybody else.
+	closerPatience = time.Millisecond
+	// closerShare is how many descriptors may wait for each goroutine before there is
+	// one more at once.
+	closerShare = waitingMax / closersMax
 	// waitingMax is how many descriptors of one lane may wait for these before calls
 	// and connections that bring more are refused.
 	waitingMax = 512
@@ -32,6 +40,8 @@ type closer struct {
 	mu      sync.Mutex
 	waiting []task
 	running int
+	ended   int  // tasks
+	watched bool // watch will run
 }
 
 // A task is what came together. One goroutine runs it, so that it takes no more than
@@ -64,10 +74,36 @@ func (c *closer) run(count int, run func()) {
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, task{run: run, count: count})
 	c.count.Add(int64(count))
-	if c.running < closersMax {
-		c.running++
-		go c.work()
+	if c.running < closersMax && c.count.Load() > int64(c.running)*closerShare {
+		c.startLocked()
 	}
+	c.watchLocked()
+}
+
+func (c *closer) startLocked() {
+	c.running++
+	go c.work()
+}
+
+// watchLocked makes sure that a task which waits for others is noticed.
+func (c *closer) watchLocked() {
+	if c.watched || c.running == closersMax || len(c.waiting) == 0 {
+		return
+	}
+	c.watched = true
+	ended := c.ended
+	time.AfterFunc(closerPatience, func() { c.watch(ended) })
+}
+
+// watch starts one more goroutine if none of the tasks has ended meanwhile.
+func (c *closer) watch(ended int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watched = false
+	if len(c.waiting) > 0 && c.ended == ended && c.running < closersMax {
+		c.startLocked()
+	}
+	c.watchLocked()
 }
 
 func (c *closer) work() {
@@ -80,6 +116,7 @@ func (c *closer) work() {
 		c.mu.Unlock()
 		next.run()
 		c.mu.Lock()
+		c.ended++
 	}
 	c.running--
 }

@@ -15,7 +15,7 @@ import (
 // does not block, Read returns EAGAIN, as its sender wanted.
 func NewFile(number int, name string) (*os.File, error) {
 	// Its sender may change at any moment whether it blocks.
-	if pollsAtOnce(number) || isOrdinary(number) {
+	if seen := lookAt(number); seen.pollsAtOnce || seen.isOrdinary {
 		return os.NewFile(uintptr(number), name), nil
 	}
 	defer Close(number)
@@ -30,24 +30,4 @@ func NewFile(number int, name string) (*os.File, error) {
 		return nil, errors.Join(os.NewSyscallError("dup3", err), file.Close())
 	}
 	return file, nil
-}
-
-// pollsAtOnce reports whether the kernel can be asked, without waiting, if the
-// descriptor can be read. Among sockets these are the ones whose poll takes no lock
-// that their owner can hold in a system call, as that of AF_VSOCK does. The poll of a
-// terminal waits for whoever changes its line discipline.
-func pollsAtOnce(number int) bool {
-	domain, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_DOMAIN)
-	if err == nil {
-		return domain == unix.AF_UNIX || (domain == unix.AF_INET || domain == unix.AF_INET6) && isOfInternet(number)
-	}
-	var stat unix.Statx_t
-	err = unix.Statx(number, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat)
-	return err == nil && stat.Mode&unix.S_IFMT == unix.S_IFIFO
-}
-
-// isOfInternet tells TCP and UDP sockets from others that have Internet addresses.
-func isOfInternet(number int) bool {
-	protocol, err := unix.GetsockoptInt(number, unix.SOL_SOCKET, unix.SO_PROTOCOL)
-	return err == nil && (protocol == unix.IPPROTO_TCP || protocol == unix.IPPROTO_UDP)
 }

@@ -1,9 +1,15 @@
 package rights_test
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -93,4 +99,70 @@ func TestCloseTCP(t *testing.T) {
 	if err := rights.CloseTCP(number); err == nil {
 		t.Error("it was closed twice")
 	}
+}
+
+// tracedOnly in the environment makes a test the program whose system calls are counted.
+const tracedOnly = "NEARCALL_TEST_TRACED"
+
+// tracedFrom is above all numbers that the program opens by itself.
+const tracedFrom = 1000
+
+// What a peer sends by the thousand costs few system calls each. Those are counted that name the
+// descriptor: to look what it is, once, and to close it.
+func TestFewSystemCallsForEach(t *testing.T) {
+	const messages, each, callsMax = 20, 16, 4
+	if os.Getenv(tracedOnly) != "" {
+		for range messages {
+			closeQuickOnes(t, each)
+		}
+		return
+	}
+	trace := filepath.Join(t.TempDir(), "trace")
+	command := exec.Command("strace", "-f", "-qq", "-o", trace, "-e", "trace=desc,network", "-e", "signal=none",
+		os.Args[0], "-test.run=^"+t.Name()+"$")
+	command.Env = append(os.Environ(), tracedOnly+"=1")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	text, err := os.ReadFile(trace)
+	must(t, err)
+	calls := regexp.MustCompile(`(?m)^\d+ +\w+\(1\d{3}[,)]`).FindAllString(string(text), -1)
+	if len(calls) < 2*messages*each || len(calls) > callsMax*messages*each {
+		t.Errorf("%d system calls for %d descriptors, want %d for each at most: %.300q", len(calls), messages*each, callsMax, calls)
+	}
+}
+
+func closeQuickOnes(t *testing.T, count int) {
+	t.Helper()
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	var numbers []int
+	for range count {
+		number, err := unix.FcntlInt(null.Fd(), unix.F_DUPFD_CLOEXEC, tracedFrom)
+		must(t, err)
+		numbers = append(numbers, number)
+	}
+	if rights.Crowded(numbers...) {
+		t.Fatal("a call is refused, and nothing waits to be closed")
+	}
+	rights.Close(numbers...)
+	for end := time.Now().Add(patience); openFrom(t, tracedFrom) > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("descriptors are open after %v", patience)
+		}
+	}
+}
+
+// openFrom counts the open descriptors from that number on.
+func openFrom(t *testing.T, from int) (count int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	for _, entry := range entries {
+		if number, err := strconv.Atoi(entry.Name()); err == nil && number >= from {
+			count++
+		}
+	}
+	return count
 }

@@ -77,9 +77,37 @@ func CloseTCP(socket int) error {
 }
 
 func mayLinger(socket int) bool {
-	var linger unix.Linger
-	length := uint32(unsafe.Sizeof(linger))
-	_, _, failure := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(socket), unix.SOL_SOCKET, unix.SO_LINGER,
-		uintptr(unsafe.Pointer(&linger)), uintptr(unsafe.Pointer(&length)), 0)
-	return failure != 0 || linger.Onoff != 0 && linger.Linger != 0
+	linger, failure := lingerOf(socket)
+	return failure != 0 || waits(linger)
+}
+
+func lingers(socket int) bool {
+	linger, failure := lingerOf(socket)
+	return failure == 0 && waits(linger)
+}
+
+func waits(linger unix.Linger) bool { return linger.Onoff != 0 && linger.Linger != 0 }
+
+func lingerOf(socket int) (linger unix.Linger, failure unix.Errno) {
+	failure = getOption(socket, unix.SO_LINGER, unsafe.Pointer(&linger), unsafe.Sizeof(linger))
+	return linger, failure
+}
+
+// socketOption returns an option that the kernel reads without the socket's lock.
+func socketOption(socket, option int) (int, unix.Errno) {
+	var value int32
+	failure := getOption(socket, option, unsafe.Pointer(&value), unsafe.Sizeof(value))
+	return int(value), failure
+}
+
+func getOption(socket, option int, value unsafe.Pointer, size uintptr) unix.Errno {
+	length := uint32(size)
+	_, _, failure := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(socket), unix.SOL_SOCKET, uintptr(option),
+		uintptr(value), uintptr(unsafe.Pointer(&length)), 0)
+	return failure
+}
+
+func hasSeals(number int) bool {
+	_, _, failure := unix.RawSyscall(unix.SYS_FCNTL, uintptr(number), unix.F_GET_SEALS, 0)
+	return failure == 0
 }
