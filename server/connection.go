@@ -85,6 +85,7 @@ func newConnection(v *service, carrier transport.Carrier, peer Peer, u *user) *c
 
 // serve serves the connection until it ends or another goroutine becomes its reader.
 func (c *connection) serve() {
+	c.keepPace(c.user.descriptors.freeAt())
 	r := c.reader
 	first, err := r.firstByte()
 	if err == nil && first == wire.FirstByteHello {
@@ -158,6 +159,7 @@ func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 // surplusDescriptors ends the connection of a peer that sent descriptors which cannot be
 // taken.
 func (c *connection) surplusDescriptors() {
+	c.user.descriptors.count(transport.DescriptorsPerMessageMax, time.Now())
 	if open := transport.DescriptorsWaiting(); open > 0 {
 		c.server.config.logger.Warn("descriptors that peers sent stay open, because closing them waits for other processes", "count", open)
 	}

@@ -20,6 +20,7 @@ const (
 // received holds the descriptors that came with frames.
 type received struct {
 	arrivals transport.Arrivals
+	free     time.Time             // the user's pace allows to read on then; zero if it does
 	frame    transport.Descriptors // descriptors of the frame that is being handled
 }
 
@@ -43,6 +44,9 @@ func (r *reader) noteArrivals(former int) error {
 		return nil
 	}
 	came := r.connection.carrier.(transport.LocalConn).Received()
+	if count := came.Count(); count > 0 {
+		r.received.free = r.connection.user.descriptors.count(count, time.Now())
+	}
 	return r.received.arrivals.Add(came, r.input.taken+uint64(former), r.input.taken+uint64(len(r.input.unread())))
 }
 

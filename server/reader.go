@@ -2,6 +2,7 @@ package server
 
 import (
 	"os"
+	"time"
 
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -140,6 +141,10 @@ func (r *reader) await() (parked bool, err error) {
 	c.output.flush()
 	if r.memoryDue {
 		r.giveMemory()
+	}
+	if !r.received.free.IsZero() {
+		c.keepPace(r.received.free)
+		r.received.free = time.Time{}
 	}
 	if sleep, err := r.awaitMemory(); !sleep || err != nil {
 		return false, err

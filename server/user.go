@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
@@ -78,6 +79,7 @@ type user struct {
 	calls       atomic.Int64
 	input       share
 	output      share
+	descriptors pace
 }
 
 // nobody is the user of connections that are not admitted.
@@ -126,6 +128,7 @@ func (t *userTable) join(peer *Peer) (*user, error) {
 		u = &user{account: of}
 		u.input.budget, u.input.exempt = &t.input, of.isOperator()
 		u.output.budget, u.output.exempt = &t.output, of.isOperator()
+		u.descriptors.exempt = of.isOperator()
 	}
 	if u.connections >= t.connectionsPerUserMax {
 		return nil, refusedf(status.ResourceExhausted, "%s has %d connections (limit connections_per_user_max); the server's option WithConnections raises it to at most %d", of, u.connections, wire.ConnectionsPerUserMaxCeiling)
@@ -152,11 +155,21 @@ func (t *userTable) leave(u *user) {
 	t.forgetLocked(u)
 }
 
-// forgetLocked forgets a user of whom nothing is left.
+// forgetLocked forgets a user of whom nothing is left. Descriptors that came with connections
+// which have ended count until their time is over.
 func (t *userTable) forgetLocked(u *user) {
-	if u.connections == 0 && u.outliving == 0 && t.users[u.account] == u {
-		delete(t.users, u.account)
+	if u.connections > 0 || u.outliving > 0 || t.users[u.account] != u {
+		return
 	}
+	if left := time.Until(u.descriptors.freeAt()); left > 0 {
+		time.AfterFunc(left, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.forgetLocked(u)
+		})
+		return
+	}
+	delete(t.users, u.account)
 }
 
 // outlive keeps a user while there are stores that are being given up, which may outlive their

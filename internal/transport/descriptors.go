@@ -16,6 +16,17 @@ type Descriptors struct {
 	Truncated bool
 }
 
+// DescriptorsPerMessageMax is how many descriptors may come with one read.
+const DescriptorsPerMessageMax = rights.MessageMax
+
+// Count returns how many descriptors came, or how many may have come if some were closed.
+func (d Descriptors) Count() int {
+	if d.Truncated {
+		return DescriptorsPerMessageMax
+	}
+	return len(d.Numbers)
+}
+
 // Close closes the descriptors. It does not wait, whatever they are.
 func (d Descriptors) Close() { rights.Close(d.Numbers...) }
 

@@ -157,6 +157,12 @@ const (
 	// the receiver.
 	FileDescriptorsPerFrameMax = 16
 
+	// FileDescriptorsPerSecond (descriptors/s): descriptors that one user, except
+	// root and the user of the server, sends to a server; of what brings more, the
+	// server reads on when its time has come. Why: receiving and closing one takes
+	// as long as a small call, and any peer may send 253 with one message.
+	FileDescriptorsPerSecond = 16384
+
 	// StreamCreditBytes (bytes): what may be sent on a stream before the first
 	// credit frame. Why: without flow control two peers deadlock sooner or later.
 	StreamCreditBytes        = 262144

@@ -104,6 +104,9 @@
 /* descriptors: descriptors sent with one frame. */
 #define NC_FILE_DESCRIPTORS_PER_FRAME_MAX 16
 
+/* descriptors/s: descriptors that one user, except root and the user of the server, sends to a server; of what brings more, the server reads on when its time has come. */
+#define NC_FILE_DESCRIPTORS_PER_SECOND 16384
+
 /* bytes: what may be sent on a stream before the first credit frame. */
 #define NC_STREAM_CREDIT_BYTES 262144
 #define NC_STREAM_CREDIT_BYTES_CEILING 16777216
