@@ -106,15 +106,30 @@ func (c *core) await(ctx context.Context, r *call, attempt *opening) *status.Err
 	return nil
 }
 
-// open connects and exchanges hello and welcome.
+// open connects and exchanges hello and welcome. The process that has a connection, or has not
+// accepted it yet, may have been stopped while another one that serves the address would answer.
+// So open connects anew if the welcome does not come. A server that is merely slow is given
+// twice as long each time.
 func (c *core) open(ctx context.Context, deadlineNs uint64) (*connection, *status.Error) {
 	ctx, cancel := c.openingContext(ctx, deadlineNs)
 	defer cancel()
+	for patience := wire.WelcomeTimeoutMs * time.Millisecond; ; patience *= 2 {
+		opened, failure := c.openOnce(ctx, patience)
+		if failure == nil || !errors.Is(failure.Cause, errNoWelcome) {
+			return opened, failure
+		}
+		c.log.Debug("no welcome yet; connecting anew", "address", c.address)
+	}
+}
+
+// openOnce is open with one connection. The failure has the cause errNoWelcome if the welcome
+// has not come within patience.
+func (c *core) openOnce(ctx context.Context, patience time.Duration) (*connection, *status.Error) {
 	conn, err := c.dial(ctx)
 	if err != nil {
 		return nil, c.dialFailure(ctx, err)
 	}
-	opened, failure := c.handshake(ctx, conn)
+	opened, failure := c.handshake(ctx, conn, patience)
 	if failure != nil {
 		_ = conn.Close()
 		return nil, failure

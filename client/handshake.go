@@ -28,9 +28,12 @@ func (c *core) features(conn net.Conn) wire.Feature {
 	return features | wire.FeatureDescriptors
 }
 
+// errNoWelcome is why a connection is given up before ctx has ended.
+var errNoWelcome = errors.New("no welcome has come in time")
+
 // handshake makes a connection of a socket, or says why it cannot. Whatever happens
 // here, nothing was executed.
-func (c *core) handshake(ctx context.Context, conn net.Conn) (*connection, *status.Error) {
+func (c *core) handshake(ctx context.Context, conn net.Conn, patience time.Duration) (*connection, *status.Error) {
 	if err := c.checkServerUser(conn); err != nil {
 		return nil, notExecuted(status.PermissionDenied, "%w", err)
 	}
@@ -38,6 +41,8 @@ func (c *core) handshake(ctx context.Context, conn net.Conn) (*connection, *stat
 	if !ok {
 		return nil, notExecuted(status.Internal, "the connection to %s, a %T, cannot be written to without waiting; the dialer must return one of package net", c.address, conn)
 	}
+	// The end of ctx replaces this deadline. If setting it fails, ctx bounds the wait alone.
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	release := boundByContext(ctx, conn)
 	offered := c.features(conn)
 	helloNs := c.clock.Ns()
@@ -116,6 +121,8 @@ func (c *core) welcomeFailure(ctx context.Context, err error) *status.Error {
 		return notExecuted(status.Internal, "%s answers in another protocol: %s", c.address, broken.Text)
 	case ctx.Err() != nil:
 		return endOfWaiting(ctx, fmt.Sprintf("while waiting for the welcome of %s", c.address)).With(status.OutcomeNotExecuted)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errNoWelcome
 	}
 	failure := notExecuted(status.Unavailable, "%s closed the connection before its welcome (%v); its log may say why", c.address, err)
 	failure.Cause = err

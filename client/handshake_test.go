@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -105,6 +106,29 @@ func TestWelcomeInPieces(t *testing.T) {
 			conn.reply(frame, nil)
 		}
 	}
+	expectReply(t, wait(t, done), "")
+}
+
+// A process that was stopped must not hold up a call that another one would answer. Each
+// connection is given more time than the one before, for servers that are slow.
+func TestWelcomeThatDoesNotCome(t *testing.T) {
+	p := newPeer(t)
+	done := begin(context.Background(), p.client(client.WithAttempts(1)), "echo", nil)
+	var former time.Duration
+	for range 2 {
+		conn := p.accept()
+		conn.readHello()
+		began := time.Now()
+		conn.write(p.welcome.Append(nil)[:3])
+		conn.expectEnd()
+		if silence := time.Since(began); silence < former*3/2 {
+			t.Fatalf("gave up after %v, and before that after %v", silence, former)
+		} else {
+			former = silence
+		}
+	}
+	conn := p.serve()
+	conn.reply(conn.expect(wire.Request), nil)
 	expectReply(t, wait(t, done), "")
 }
 

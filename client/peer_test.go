@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -250,6 +251,14 @@ func (c *peerConn) awaitUnread() {
 		return !errors.Is(failure, syscall.EAGAIN)
 	}))
 	must(c.t, failure)
+}
+
+// expectEnd waits until the caller has closed, and fails if it sends anything before that.
+func (c *peerConn) expectEnd() {
+	c.t.Helper()
+	if n, err := c.Read(make([]byte, 1)); n > 0 || !errors.Is(err, io.EOF) {
+		c.t.Fatalf("read %d bytes and %v, want the end", n, err)
+	}
 }
 
 func (c *peerConn) end() { must(c.t, c.Close()) }

@@ -15,6 +15,13 @@ const (
 	HelloTimeoutMs        = 2000
 	HelloTimeoutMsCeiling = 30000
 
+	// WelcomeTimeoutMs (ms): how long a caller waits for a welcome before it
+	// connects anew, within its deadline; twice as long after each time. Why: a
+	// process that was stopped, or that no longer accepts, must not hold up a call
+	// that another process at the same address would answer; a server that is
+	// merely slow is asked a few times more.
+	WelcomeTimeoutMs = 2000
+
 	// FrameBytesMax (bytes): what follows a frame's header: extensions and
 	// payload; also a simple request or answer. Why: bounds the memory of one
 	// call; the maximum is what the first byte 0x00 of the simple protocol leaves.

@@ -12,6 +12,9 @@
 #define NC_HELLO_TIMEOUT_MS 2000
 #define NC_HELLO_TIMEOUT_MS_CEILING 30000
 
+/* ms: how long a caller waits for a welcome before it connects anew, within its deadline; twice as long after each time. */
+#define NC_WELCOME_TIMEOUT_MS 2000
+
 /* bytes: what follows a frame's header: extensions and payload; also a simple request or answer. */
 #define NC_FRAME_BYTES_MAX 4194304
 #define NC_FRAME_BYTES_MAX_CEILING 16777215

@@ -187,6 +187,7 @@ void nc_connection_start(nearcall_client *client, int64_t deadline_ns)
     nc_connection_limit(client, deadline_ns);
     connection->candidate = 0;
     connection->backlog_tries = 0;
+    connection->welcome_patience_ns = NC_WELCOME_TIMEOUT_MS * NC_NS_PER_MS;
     connection->state = NC_CONNECTING;
     if (connection->in.capacity < INPUT_CAPACITY &&
         nc_buffer_reserve(&connection->in, INPUT_CAPACITY) < 0) {
@@ -210,6 +211,18 @@ static void finish_connect(nearcall_client *client)
     nc_connection_close_socket(client);
     connection->candidate++;
     try_candidates(client, error);
+}
+
+/* Whoever has this connection, or nobody yet, may be a process that was stopped, while another one
+ * that serves the address would answer. A server that is merely slow is given twice as long each time. */
+static void connect_anew(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    nc_log(client, NEARCALL_LOG_INFO, "%s did not send its welcome yet; connecting anew", client->address_text);
+    nc_connection_close_socket(client);
+    connection->in.start = connection->in.end = 0;
+    connection->candidate = 0;
+    try_candidates(client, ECONNREFUSED);
 }
 
 /* ---- Progress ---- */
@@ -253,6 +266,8 @@ void nc_connection_advance(nearcall_client *client, int events)
     case NC_HELLO:
         if (events & (POLLIN | POLLHUP | POLLERR))
             nc_welcome_receive(client);
+        else if (client->now_ns >= connection->welcome_limit_ns)
+            connect_anew(client);
         break;
     }
     if (connection->state != NC_READY && connection->state != NC_CLOSED)

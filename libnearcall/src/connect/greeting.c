@@ -53,6 +53,12 @@ static size_t encode_hello(nearcall_client *client, uint8_t *out)
     return NC_HELLO_HEADER_BYTES + extension_bytes;
 }
 
+static void await_welcome(struct nc_connection *connection)
+{
+    connection->welcome_limit_ns = connection->hello_ns + connection->welcome_patience_ns;
+    connection->welcome_patience_ns *= 2;
+}
+
 /* A fresh socket takes a whole hello; one that does not is not worth waiting for. */
 int nc_hello_send(nearcall_client *client)
 {
@@ -65,6 +71,7 @@ int nc_hello_send(nearcall_client *client)
     if (sent != (ssize_t)bytes)
         return sent < 0 ? errno : EAGAIN;
     client->connection.state = NC_HELLO;
+    await_welcome(&client->connection);
     return 0;
 }
 

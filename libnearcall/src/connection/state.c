@@ -41,8 +41,9 @@ int64_t nc_connection_timer_ns(const nearcall_client *client)
     case NC_BACKLOG_FULL:
         return nc_earlier(connection->retry_ns, connection->connect_deadline_ns);
     case NC_CONNECTING:
-    case NC_HELLO:
         return connection->connect_deadline_ns;
+    case NC_HELLO:
+        return nc_earlier(connection->welcome_limit_ns, connection->connect_deadline_ns);
     case NC_READY:
         return nc_earlier(connection->refused ? connection->retry_ns : NC_NEVER,
                           nc_output_stuck_ns(connection));

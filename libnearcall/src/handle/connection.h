@@ -62,6 +62,8 @@ struct nc_connection {
     int64_t connect_limit_ns; /* what connect_timeout_ms allows */
     int64_t retry_ns;
     int64_t hello_ns; /* when the hello was made */
+    int64_t welcome_limit_ns; /* until when this socket is given to send its welcome */
+    int64_t welcome_patience_ns; /* how long the next one is given */
     int64_t clock_ahead_ns; /* what deadlines on the shared clock are ahead on the server's */
     struct nc_buffer in;
     uint64_t taken; /* bytes of frames before the input's start */
