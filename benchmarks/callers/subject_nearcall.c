@@ -27,11 +27,16 @@ static int complain(const struct near *near, const char *what)
     return -1;
 }
 
-static int open_client(struct near *near, const char *address)
+static int open_client_with(struct near *near, const char *address, const nearcall_options *options)
 {
-    if (nearcall_open(&near->client, address, NULL) != NEARCALL_OK || nearcall_connect(near->client, 0) != NEARCALL_OK)
+    if (nearcall_open(&near->client, address, options) != NEARCALL_OK || nearcall_connect(near->client, 0) != NEARCALL_OK)
         return complain(near, address);
     return 0;
+}
+
+static int open_client(struct near *near, const char *address)
+{
+    return open_client_with(near, address, NULL);
 }
 
 static int is_as_long(const struct near *near)
@@ -177,6 +182,20 @@ static int open_raw(const struct subject *subject, void *state, const char *addr
     return strstr(address, "shm=off") != NULL ? 0 : reach_memory(near->client, call_raw, near);
 }
 
+/* As raw, with values that no frame holds. */
+static int open_values(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
+{
+    struct near *near = state;
+    nearcall_options options = NEARCALL_OPTIONS_INIT;
+
+    options.value_bytes_max = payload_bytes;
+    near->bytes = payload_bytes;
+    near->payload = subject_payload(payload_bytes);
+    if (near->payload == NULL || open_client_with(near, address, &options) != 0 || compare(subject, near) != 0)
+        return -1;
+    return reach_memory(near->client, call_raw, near);
+}
+
 static int open_floats(const struct subject *subject, void *state, const char *address, size_t payload_bytes)
 {
     struct near *near = state;
@@ -209,6 +228,7 @@ static int open_known(const struct subject *subject, void *state, const char *ad
 const struct subject nearcall_subjects[] = {
     {NEAR("raw", open_raw, call_raw)},
     {NEAR("child-raw", open_raw, call_raw)},
+    {NEAR("values", open_values, call_raw)},
     {NEAR("floats", open_floats, call_floats)},
     {NEAR("pipelined", open_pipelined, call_pipelined), .calls_per_sample = IN_FLIGHT},
     {NEAR("typed", open_known, call_known)},
