@@ -24,6 +24,9 @@ from nearcall._codes import Code, Outcome
 from nearcall._errors import Cancelled, NearcallError, Unavailable
 from nearcall._runtime import TIMER_SECONDS_MAX, Future, Runtime, Timer, call_weakly, carried
 
+_CONNECT_PATIENCE_SECONDS = 1.0
+"""How often a call that waits for its connection looks whether there is a better one."""
+
 Why: TypeAlias = Callable[[Outcome], NearcallError]
 """Makes the error of a call for which the loop can no longer wait."""
 
@@ -39,6 +42,10 @@ def moved(outcome: Outcome) -> NearcallError:
 def inherited(outcome: Outcome) -> NearcallError:
     message = "the call was begun before the fork and belongs to the parent process"
     return Unavailable(message, Code.UNAVAILABLE, outcome)
+
+
+class Elsewhere(Exception):
+    """Ends a wait for a connection, because a call can go on by another one."""
 
 
 class Watch:
@@ -117,7 +124,13 @@ class Watch:
 class Lane:
     """The calls in flight on one engine, each with the future that waits for it."""
 
-    def __init__(self, engine: _core.Engine, runtime: Runtime, has_progressed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: _core.Engine,
+        runtime: Runtime,
+        has_progressed: Callable[[], None],
+        stands_another: Callable[[], bool],
+    ) -> None:
         self.engine = engine
         self.places = 0
         """The number of calls on this lane, from before they are begun until they have ended."""
@@ -128,6 +141,8 @@ class Lane:
         self.is_asked = False
         """Whether ask() has come to its end."""
         self._has_progressed = has_progressed
+        self.stands_another = stands_another
+        """Whether calls could go on elsewhere, if this connection does not come."""
         self._runtime = runtime
         self._new_future = runtime.future
         self._waiters: dict[int, Future | _Told] = {}
@@ -161,11 +176,13 @@ class Lane:
             self.is_asked = True
 
     async def result(self, begin: Callable[..., int], name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Begins a call, and returns or raises what became of it."""
+        """Begins a call, and returns or raises what became of it. Raises Elsewhere for one that was not sent because
+        its connection does not come, once another one stands."""
         if self._left is not None:
             raise self._left(Outcome.NOT_EXECUTED)
         future = self._new_future()
         begun: list[int] = []
+        impatience: _Impatience | None = None
         try:
             begin(begun, name, *args, **named)
             self._waiters[begun[0]] = future
@@ -173,11 +190,16 @@ class Lane:
                 # That was while an argument's own code ran. Nobody would tell of the reply.
                 raise self._left(Outcome.UNKNOWN)
             self._watch_time()
+            if self.engine.room() < 0:
+                impatience = _Impatience(self, future)
+                impatience.begin()
             return await future
         except BaseException:
             _core.carry_out(self._give_up, begun, future)
             raise
         finally:
+            if impatience is not None:
+                impatience.end()
             del future  # it has the exception, whose traceback has this frame
 
     def look(self) -> None:
@@ -254,6 +276,34 @@ class Lane:
         due = self.engine.due()
         if due < watch.timer_at and watch.is_ours():
             watch.expect(due, self._expire_weakly)
+
+
+class _Impatience:
+    """Looks now and then whether a call that waits for its connection is better off elsewhere."""
+
+    def __init__(self, lane: Lane, future: Future) -> None:
+        self._lane = lane
+        self._future: Future | None = future
+        self._timer: Timer | None = None
+
+    def begin(self) -> None:
+        self._timer = self._lane._runtime.call_later(_CONNECT_PATIENCE_SECONDS, carried(self._look))
+
+    def end(self) -> None:
+        self._future = None  # it may have an exception, whose traceback has the frame that holds this
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self._lane._process()
+        future = self._future
+        if future is None or future.done():
+            return
+        # While there is no connection no call has been sent: the end of each that was is known by now.
+        if self._lane.engine.room() < 0 and self._lane.stands_another():
+            future.set_exception(Elsewhere())
+        else:
+            self.begin()
 
 
 class _Told:

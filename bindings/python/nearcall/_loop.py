@@ -27,7 +27,7 @@ from nearcall._errors import (
     Unavailable,
     Unimplemented,
 )
-from nearcall._lane import Lane, Why, closed, fail, inherited, moved
+from nearcall._lane import Elsewhere, Lane, Why, closed, fail, inherited, moved
 from nearcall._places import Place, Places, late, settle, wait
 from nearcall._runtime import Future, Runtime, carried
 
@@ -130,6 +130,9 @@ class LoopEngine:
             while True:
                 try:
                     return await self._call_on(place, lane, name, args, named, deadline, attempts, origin)
+                except Elsewhere:
+                    lane = await self._places.change(place, deadline)
+                    continue
                 except ResourceExhausted as error:
                     if attempts.is_over or not is_of_crowd(error):
                         raise
@@ -149,7 +152,8 @@ class LoopEngine:
         attempts: Attempts,
         origin: Any,
     ) -> Any:
-        """Calls on the connection of a place, or where that changes on its next."""
+        """Calls on the connection of a place, or where that changes on its next. Raises Elsewhere, as what it calls
+        does, if that connection does not come and another one stands."""
         comparisons = 0
         while True:
             if lane.engine.room() < 0:
@@ -190,9 +194,14 @@ class LoopEngine:
         place = Place()
         try:
             lane = self._places.take(place) or await self._places.take_in_turn(place, deadline)
-            lane = await self._connected(place, lane, name, deadline)
-            await self._find(lane, name, deadline)
-            description = lane.engine.description(name)
+            while True:
+                try:
+                    lane = await self._connected(place, lane, name, deadline)
+                    await self._find(lane, name, deadline)
+                    description = lane.engine.description(name)
+                    break
+                except Elsewhere:
+                    lane = await self._places.change(place, deadline)
         finally:
             _core.carry_out(self._places.give, place)
         return description

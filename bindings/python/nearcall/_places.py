@@ -11,6 +11,7 @@ and given back from there. What concerns others too is carried out, and so writt
 
 from __future__ import annotations
 
+import functools
 import time
 import weakref
 from collections import deque
@@ -128,13 +129,18 @@ class Places:
         """Returns a place for a call that has had one for a while and is about to begin. If the server of that place is
         stopping, or requests wait to be sent there, it is a place elsewhere, if there is one: there the call
         would have to wait for these."""
-        while _holds_up(lane):
+        return await self.change(place, deadline) if _holds_up(lane) else lane
+
+    async def change(self, place: Place, deadline: float) -> Lane:
+        """Another place for a call that has had one: before those that have had none."""
+        while True:
             _core.carry_out(self._release, place)
             first = self._take_first(place)
             if first is not None:
                 return first
             lane = await self._turn(place, deadline, goes_first=True)
-        return lane
+            if not _holds_up(lane):
+                return lane
 
     async def _turn(self, place: Place, deadline: float, *, goes_first: bool = False) -> Lane:
         assert self._runtime is not None
@@ -149,7 +155,7 @@ class Places:
     def _held_up_by(self) -> str:
         if self._crowd is not None:
             return f"room on the server: {self._crowd.reason}"
-        return "earlier ones of this client" if self._stands() else "a connection"
+        return "earlier ones of this client" if self.stands() else "a connection"
 
     def failed(self, lane: Lane, error: NearcallError) -> None:
         """Tells what came of connecting. Where no connection can be had, all who wait for one have failed
@@ -157,7 +163,7 @@ class Places:
         is_of_connection = isinstance(error, (Unavailable, ResourceExhausted, PermissionDenied))
         if not self._line() or not is_of_connection or error.outcome is not Outcome.NOT_EXECUTED:
             return
-        if lane in self.lanes and not self._stands():
+        if lane in self.lanes and not self.stands():
             self._fail_all(lambda: type(error)(error.message, error.code, error.outcome, error.details))
 
     def give(self, place: Place) -> None:
@@ -256,14 +262,18 @@ class Places:
         """Where no connection stands one call makes one before anything else, and the others wait for what
         comes of it."""
         if not self.lanes:
-            assert self._runtime is not None
-            self._begin_with(Lane(self.first, self._runtime, _weakly(self, Places._pass_on)))
+            self._begin_with(self._lane(self.first))
         if self._is_connecting:
             return None
         if not self.lanes:
             raise closed(Outcome.NOT_EXECUTED)  # by code that ran within
         self._is_connecting = True
         return self.lanes[0]
+
+    def _lane(self, engine: _core.Engine) -> Lane:
+        assert self._runtime is not None
+        stands = functools.partial(_stands, weakref.ref(self))
+        return Lane(engine, self._runtime, _weakly(self, Places._pass_on), stands)
 
     def _begin_with(self, lane: Lane) -> None:
         try:
@@ -285,7 +295,8 @@ class Places:
         if lane in self.lanes:
             self.lanes.remove(lane)
 
-    def _stands(self) -> bool:
+    def stands(self) -> bool:
+        """Whether there is a connection."""
         return any(lane.engine.room() >= 0 for lane in self.lanes)
 
     def _fail_all(self, make_error: Callable[[], NearcallError]) -> None:
@@ -338,7 +349,7 @@ class Places:
     # ---- Further connections ----
 
     def _open_further(self) -> None:
-        if self._is_pausing or not self._stands():
+        if self._is_pausing or not self.stands():
             return
         self._close([lane for lane in self.lanes if not lane.places and lane.engine.room() < 0])
         for lane in [lane for lane in self._opening if not lane.is_asked]:
@@ -349,9 +360,8 @@ class Places:
 
     def _open(self) -> bool:
         """Begins to open one; it gets calls once it stands."""
-        assert self._runtime is not None
         try:
-            lane = Lane(self._make_engine(), self._runtime, _weakly(self, Places._pass_on))
+            lane = self._lane(self._make_engine())
         except (NearcallError, OSError):
             self._pause()
             return False
@@ -427,6 +437,11 @@ def _holds_up(lane: Lane) -> bool:
     """Whether a call would wait on the connection, though it has a place there."""
     engine = lane.engine
     return engine.room() == 0 or engine.unsent_bytes() > _core.CLIENT_UNSENT_BYTES_MAX
+
+
+def _stands(reference: weakref.ref[Places]) -> bool:
+    places = reference()
+    return places is not None and places.stands()
 
 
 def _waits(place: Place) -> bool:

@@ -15,11 +15,13 @@ import time
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 from ringing import Place, RangError, Ringer, Storm, try_each
+from test_516_silent_connections import HalfStoppedServers, two_lanes
 from test_520_greenlets import SETUP
 
 import nearcall
@@ -231,6 +233,32 @@ def test_raised_while_another_loop_takes_over(address: str, new_loop: NewLoop) -
             loop.close()
 
     assert try_each(trial, {}, ("_loop.py:LoopEngine._", "_places.py:Places.bind", "_runtime.py")) > 0
+
+
+def test_raised_while_a_connection_does_not_come(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calls that wait for it go on by another one, and give back what they had there."""
+    monkeypatch.setattr("nearcall._lane._CONNECT_PATIENCE_SECONDS", 0.002)
+    monkeypatch.setattr("nearcall._places._PLACES_MAX", 1)
+    monkeypatch.setattr("nearcall._places._IDLE_SECONDS", PATIENCE_SECONDS)
+
+    async def main(server: HalfStoppedServers, ringer: Ringer) -> None:
+        async with AsyncClient(server.address, timeout=PATIENCE_SECONDS) as go:
+            lanes = await two_lanes(go)
+            server.answers += [False]
+            server.end_all()
+            server.answers += [True] * 9
+            with ringer:
+                check(await ends(go.call("f"), go.call("not looked up before")), None, None)
+            check(await ends(go.call("f"), go.call("not looked up before")), None, None)
+            assert all((lane.places, lane.sent, lane._waiters) == (0, 0, {}) for lane in lanes)
+
+    def trial(ringer: Ringer) -> None:
+        with HalfStoppedServers(folder / "half.sock") as server:
+            asyncio.run(main(server, ringer))
+        (folder / "half.sock").unlink()
+
+    of_that = ("_lane.py:_Impatience", "_places.py:Places.change", "_places.py:Places.stands")
+    assert try_each(trial, {}, of_that) > 0
 
 
 async def in_a_storm(go: AsyncClient, storm: Storm) -> None:
