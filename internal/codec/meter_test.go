@@ -75,7 +75,7 @@ func TestMapsAreCountedAsTheyAreMade(t *testing.T) {
 	for name, measure := range map[string]func(maps, pairs int) (int, int){
 		"map[string]wide":   func(maps, pairs int) (int, int) { return measureMaps[string, wide](t, maps, pairs, text) },
 		"map[int64]wide":    func(maps, pairs int) (int, int) { return measureMaps[int64, wide](t, maps, pairs, number) },
-		"map[int64]wider": func(maps, pairs int) (int, int) { return measureMaps[int64, wider](t, maps, pairs, number) },
+		"map[int64]wider":   func(maps, pairs int) (int, int) { return measureMaps[int64, wider](t, maps, pairs, number) },
 		"map[string]int64":  func(maps, pairs int) (int, int) { return measureMaps[string, int64](t, maps, pairs, text) },
 		"map[string]any":    func(maps, pairs int) (int, int) { return measureMaps[string, any](t, maps, pairs, text) },
 		"map[string]string": func(maps, pairs int) (int, int) { return measureMaps[string, string](t, maps, pairs, text) },
