@@ -80,6 +80,7 @@ type user struct {
 	input       share
 	output      share
 	descriptors pace
+	forgetting  bool // forgetLocked will be called once more
 }
 
 // nobody is the user of connections that are not admitted.
@@ -161,15 +162,22 @@ func (t *userTable) forgetLocked(u *user) {
 	if u.connections > 0 || u.outliving > 0 || t.users[u.account] != u {
 		return
 	}
-	if left := time.Until(u.descriptors.freeAt()); left > 0 {
-		time.AfterFunc(left, func() {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			t.forgetLocked(u)
-		})
+	left := time.Until(u.descriptors.freeAt())
+	if left <= 0 {
+		delete(t.users, u.account)
 		return
 	}
-	delete(t.users, u.account)
+	if !u.forgetting {
+		u.forgetting = true
+		time.AfterFunc(left, func() { t.forgetLater(u) })
+	}
+}
+
+func (t *userTable) forgetLater(u *user) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u.forgetting = false
+	t.forgetLocked(u)
 }
 
 // outlive keeps a user while there are stores that are being given up, which may outlive their
