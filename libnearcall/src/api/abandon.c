@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "calls/calls.h"
 #include "connection/connection.h"
+#include "connection/stores.h"
 #include "memory/memory.h"
 #include "request/request.h"
 #include "wait/wait.h"
@@ -27,6 +28,7 @@ static void end_half_way(nearcall_client *client)
 {
     nc_connection_close_socket(client);
     nc_memory_abandon(&client->connection.memory);
+    nc_stores_close(&client->connection.stores);
     nc_connection_orphan(client, false);
     memset(&client->embed.reply, 0, sizeof(client->embed.reply));
     nc_calls_after_leaving(client);
