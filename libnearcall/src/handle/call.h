@@ -28,7 +28,7 @@ enum nc_store_stage {
 
 struct nc_storing {
     enum nc_store_stage stage;
-    bool was_missing; /* the server took this side to have a store that it had closed */
+    unsigned missing; /* so often the server took this side to have a store that it had closed */
     nearcall_call_id known_id; /* by which the user knows the call, which draws further ones; 0: nobody does */
     struct nc_stored stored;
     int64_t ask_again_ns;

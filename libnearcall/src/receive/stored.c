@@ -31,9 +31,10 @@ void nc_on_store_given(nearcall_client *client, struct nc_call *call)
         return;
     }
     const char *what = judge(client, call);
-    if (stores->came.is_missing && !storing->was_missing) {
-        /* This side has closed it just before. The server is told so, and then makes another. */
-        storing->was_missing = true;
+    if (stores->came.is_missing && storing->missing < NC_STORES_PER_DIRECTION) {
+        /* This side has closed it because it did not use it, and perhaps the others, too. The server is
+         * told of this one, and in the end makes another. */
+        storing->missing++;
         storing->stage = NC_STORE_CROWDED;
         storing->ask_again_ns = client->now_ns;
         stores->has_work = true;

@@ -60,7 +60,7 @@ void nc_store_ask(nearcall_client *client, struct nc_call *call)
     if (!begin(client, call))
         return;
     call->storing->known_id = call->synchronous ? 0 : call->id;
-    call->storing->was_missing = false;
+    call->storing->missing = 0;
     call->storing->pause_ns = 0;
     send_ask(client, call);
 }
