@@ -229,6 +229,18 @@ static void late(void)
     nearcall_close(client);
 }
 
+/* As a server of another user's: by mappings whose pages are brought in before, and by system calls. */
+static void distrusted(void)
+{
+    nearcall_client *client = open_with(SERVER_VALUE, 0);
+    CHECK_CALL(client, nearcall_connect(client, 0), NEARCALL_OK);
+    CHECK(client->connection.stores.trusted);
+    client->connection.stores.trusted = false;
+    for (unsigned round = 0; round < 3; round++)
+        echo(client, 9 * MIB + 5 - round, round);
+    nearcall_close(client);
+}
+
 /* ---- Forks ---- */
 
 static void in_the_child(nearcall_client *client, int before, const nearcall_reply *lent)
@@ -315,6 +327,7 @@ int main(void)
     in_flight(NEARCALL_NONBLOCKING);
     in_a_loop();
     late();
+    distrusted();
     forks();
     forks_on_the_way();
     servers_end();

@@ -30,7 +30,7 @@ void nc_stores_release(nearcall_client *client, const struct nc_stored *stored);
 /* Gives back what the reply that is being handled names, if nobody has taken it. */
 void nc_stores_end_reply(nearcall_client *client);
 
-/* A request was written to its store. */
+/* A request is about to be written to a store, or was. */
 void nc_stores_used(nearcall_client *client, uint32_t place);
 
 /* Room for a large reply, in memory that was used for one before if there is such. 0, or

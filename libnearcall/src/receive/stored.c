@@ -49,6 +49,7 @@ void nc_on_store_given(nearcall_client *client, struct nc_call *call)
     storing->stage = NC_STORE_GIVEN;
     stores->came.named = false;
     stores->has_work = true;
+    nc_stores_used(client, storing->stored.place); /* so that it is not closed before */
 }
 
 /* ---- A result ---- */
