@@ -86,7 +86,7 @@ MODULE = Nearcall    PACKAGE = Nearcall
 PROTOTYPES: DISABLE
 
 SV *
-_open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U32 flags, U32 frame_bytes_max, U32 attempts_max, UV calls_in_flight_max, SV *server_users, SV *name, bool json_booleans)
+_open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U32 flags, U32 frame_bytes_max, U32 attempts_max, UV calls_in_flight_max, UV value_bytes_max, SV *server_users, SV *name, bool json_booleans)
   PREINIT:
     nearcall_options options = NEARCALL_OPTIONS_INIT;
     ncp_handle *handle;
@@ -97,6 +97,7 @@ _open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U3
     options.frame_bytes_max = frame_bytes_max;
     options.attempts_max = attempts_max;
     options.calls_in_flight_max = calls_in_flight_max;
+    options.value_bytes_max = value_bytes_max;
     options.server_user_ids = (const uint32_t *)SvPV_nolen(server_users);
     options.server_user_ids_count = (uint32_t)(SvCUR(server_users) / sizeof(uint32_t));
     if (SvOK(name)) {

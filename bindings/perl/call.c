@@ -14,19 +14,23 @@ SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index)
     return element ? *element : &PL_sv_undef;
 }
 
-bool ncp_fits_copied(size_t *copied_bytes, const SV *value)
+bool ncp_fits_copied(const ncp_invocation *call, size_t *copied_bytes, const SV *value)
 {
     *copied_bytes += 1 + (SvPOK(value) ? SvCUR(value) : 0);
-    return *copied_bytes <= NC_FRAME_BYTES_MAX_CEILING;
+    return ncp_fits_bytes(call->handle->client, *copied_bytes);
 }
 
 void ncp_throw_too_large(pTHX_ const ncp_invocation *call)
 {
+    size_t most = nearcall_request_bytes_max(call->handle->client);
+    SV *message = most > NC_FRAME_BYTES_MAX_CEILING
+        ? newSVpvf("what the arguments hold is larger than the %" UVuf " bytes that values may have (option value_bytes_max)", (UV)most)
+        : newSVpvs("what the arguments hold is larger than the "
+                   STRINGIFY(NC_FRAME_BYTES_MAX_CEILING)
+                   " bytes that any frame may have (limit frame_bytes_max)");
+
     ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_RESOURCE_EXHAUSTED,
-        NEARCALL_OUTCOME_NOT_EXECUTED, call->name,
-        newSVpvs("what the arguments hold is larger than the "
-                 STRINGIFY(NC_FRAME_BYTES_MAX_CEILING)
-                 " bytes that any frame may have (limit frame_bytes_max)"), NULL));
+        NEARCALL_OUTCOME_NOT_EXECUTED, call->name, message, NULL));
 }
 
 /* Those on perl's stack are counted by nobody, and are the program's own variables: from
@@ -40,7 +44,7 @@ static void keep_arguments(pTHX_ ncp_invocation *call)
     for (i = 0; i < call->arguments_count; i++) {
         SV *argument = ncp_argument(aTHX_ call, i);
         (void)sv_2mortal(SvREFCNT_inc_simple_NN(argument));
-        av_push(list, ncp_fits_copied(&call->copied_bytes, argument) ? ncp_copy_of(aTHX_ argument)
+        av_push(list, ncp_fits_copied(call, &call->copied_bytes, argument) ? ncp_copy_of(aTHX_ argument)
                                                       : SvREFCNT_inc_simple_NN(argument));
     }
     call->list = list;
@@ -338,7 +342,7 @@ static SV *stable_bytes(pTHX_ ncp_invocation *call)
         SvGETMAGIC(argument);
         call->timeout_ms = ncp_left_ms(aTHX_ call, began_ms, NCP_CODE_TOOK_ALL);
     }
-    if (SvPOK(argument) && SvCUR(argument) / 2 > NC_FRAME_BYTES_MAX_CEILING)
+    if (SvPOK(argument) && !ncp_fits_bytes(call->handle->client, SvCUR(argument) / 2))
         return argument; /* is refused for its length, however it is converted */
     bytes = ncp_mortal_copy(aTHX_ argument);
     if (!SvOK(bytes) || SvROK(bytes))

@@ -14,14 +14,14 @@ void ncp_hold(pTHX_ ncp_encoder *e, SV *value)
 
 void ncp_count_copy(pTHX_ ncp_encoder *e, const SV *value)
 {
-    if (UNLIKELY(!ncp_fits_copied(&e->copied_bytes, value)))
+    if (UNLIKELY(!ncp_fits_copied(e->call, &e->copied_bytes, value)))
         ncp_throw_too_large(aTHX_ e->call);
 }
 
 SV *ncp_own_copy(pTHX_ ncp_encoder *e, SV *value)
 {
     e->copies++;
-    if (UNLIKELY(!ncp_fits_copied(&e->copied_bytes, value))) {
+    if (UNLIKELY(!ncp_fits_copied(e->call, &e->copied_bytes, value))) {
         if (!e->is_interrupted)
             ncp_throw_too_large(aTHX_ e->call);
         return SvREFCNT_inc_simple_NN(value);
@@ -202,7 +202,7 @@ static void own_call(pTHX_ ncp_encoder *e)
     ENTER;
     SAVETMPS;
     begin_encoding(aTHX_ e);
-    if (e->call->copied_bytes > NC_FRAME_BYTES_MAX_CEILING && !e->is_interrupted)
+    if (!ncp_fits_bytes(e->client, e->call->copied_bytes) && !e->is_interrupted)
         ncp_throw_too_large(aTHX_ e->call);
     if (e->plan)
         ncp_hold(aTHX_ e, (SV *)e->plan->memory);
@@ -323,7 +323,7 @@ void ncp_leave(ncp_encoder *e, const ncp_node *node)
 
 void ncp_require_room(pTHX_ const ncp_encoder *e, size_t values)
 {
-    if (LIKELY(values <= NC_FRAME_BYTES_MAX_CEILING))
+    if (LIKELY(ncp_fits_bytes(e->client, values)))
         return;
     (void)nearcall_put_reserve(e->client, values);
     ncp_check_room(aTHX_ e);

@@ -282,7 +282,7 @@ bool ncp_put_characters(pTHX_ nearcall_client *client, const SV *text)
     const char *start = SvPVX_const(text);
     STRLEN bytes = SvCUR(text);
     bool wide = cBOOL(SvUTF8(text));
-    bool fits = bytes <= NC_FRAME_BYTES_MAX_CEILING; /* else it is refused for that, unread */
+    bool fits = ncp_fits_bytes(client, bytes); /* else it is refused for that, unread */
     U8 *widened;
 
     if (fits && wide && !ncp_is_unicode((const U8 *)start, bytes))
@@ -318,7 +318,7 @@ static void put_octets(pTHX_ ncp_encoder *e, const SV *text)
     bool wide = true;
 
     /* As bytes it has half of its length at least: what is refused for that is not read. */
-    if (LIKELY(!SvUTF8(text)) || bytes / 2 > NC_FRAME_BYTES_MAX_CEILING) {
+    if (LIKELY(!SvUTF8(text)) || !ncp_fits_bytes(e->client, bytes / 2)) {
         put(e->client, SvPVX_const(text), bytes);
         return;
     }

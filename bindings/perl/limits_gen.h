@@ -9,6 +9,10 @@
 #define NC_FRAME_BYTES_MAX 4194304
 #define NC_FRAME_BYTES_MAX_CEILING 16777215
 
+/* bytes: a payload, if the option is set: one that does not fit a frame then travels in a store. If it is not set, frame_bytes_max is the limit. */
+#define NC_VALUE_BYTES_MAX 4194304
+#define NC_VALUE_BYTES_MAX_CEILING 1073741824
+
 /* bytes: a function's name. */
 #define NC_FUNCTION_NAME_BYTES_MAX 255
 

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "limits_gen.h"
 #include "nearcall.h"
 #include "nearcall_handoff.h"
 #include "nearcall_resident.h"
@@ -317,8 +318,14 @@ bool ncp_gives_packed(const SV *options);
 /* Stores the metadata of the reply that the client has given last where the options say; they may be NULL. */
 void ncp_take_metadata(pTHX_ const SV *options, const nearcall_client *client);
 
-/* Counts a value that is to be copied; whether all that was fits a frame, as the request shall. */
-bool ncp_fits_copied(size_t *copied_bytes, const SV *value);
+/* Whether a request may have so many bytes. Nearly all have so few that nobody has to be asked. */
+static inline bool ncp_fits_bytes(const nearcall_client *client, size_t bytes)
+{
+    return bytes <= NC_FRAME_BYTES_MAX_CEILING || bytes <= nearcall_request_bytes_max(client);
+}
+
+/* Counts a value that is to be copied; whether all that was fits the request. */
+bool ncp_fits_copied(const ncp_invocation *call, size_t *copied_bytes, const SV *value);
 void ncp_throw_too_large(pTHX_ const ncp_invocation *call) __attribute__((noreturn));
 
 SV *ncp_argument(pTHX_ const ncp_invocation *call, I32 index);

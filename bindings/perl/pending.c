@@ -322,7 +322,7 @@ static void copy_arguments(pTHX_ ncp_call *call, ncp_invocation *from)
             mg_get(argument);
             (void)ncp_left_ms(aTHX_ from, began_ms, NCP_CODE_TOOK_ALL);
         }
-        if (!ncp_fits_copied(&from->copied_bytes, argument))
+        if (!ncp_fits_copied(from, &from->copied_bytes, argument))
             ncp_throw_too_large(aTHX_ from);
         sv_setsv_flags(copy, argument, SV_DO_COW_SVSETSV | SV_NOSTEAL);
         call->is_constant = call->is_constant && !SvROK(copy) && !isGV(copy);

@@ -22,7 +22,7 @@ func launcherLimits(limits []limit) []limit {
 // sees a value, and in adapters of servers. Its other limits it learns from there.
 func bindingLimits(limits []limit) []limit {
 	return slices.DeleteFunc(slices.Clone(limits), func(l limit) bool {
-		return !slices.Contains([]string{"attempts_max", "call_timeout_ms", "client_unsent_bytes_max", "frame_bytes_max", "function_name_bytes_max", "handoff_back_ms", "handoff_rest_ms", "nesting_depth_max", "signal_look_ms"}, l.Name)
+		return !slices.Contains([]string{"attempts_max", "call_timeout_ms", "client_unsent_bytes_max", "frame_bytes_max", "function_name_bytes_max", "handoff_back_ms", "handoff_rest_ms", "nesting_depth_max", "signal_look_ms", "value_bytes_max"}, l.Name)
 	})
 }
 

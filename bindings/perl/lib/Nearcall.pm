@@ -15,7 +15,7 @@ XSLoader::load( __PACKAGE__, $VERSION );
 delete $Nearcall::{bootstrap};
 
 my %OPTIONS = map { $_ => 1 } qw(
-    timeout connect_timeout name attempts frame_bytes_max
+    timeout connect_timeout name attempts frame_bytes_max value_bytes_max
     server_users any_server_user allow_abstract nonblocking
     shared_memory spin block_signals booleans calls_in_flight_max
 );
@@ -33,7 +33,7 @@ sub new {
         _milliseconds( timeout         => $option{timeout} ),
         _milliseconds( connect_timeout => $option{connect_timeout} ),
         _flags( \%option ),
-        ( map { _number32( "Nearcall->new: $_", $option{$_} // 0 ) } qw(frame_bytes_max attempts calls_in_flight_max) ),
+        ( map { _number32( "Nearcall->new: $_", $option{$_} // 0 ) } qw(frame_bytes_max attempts calls_in_flight_max value_bytes_max) ),
         _user_ids( $option{server_users} ),
         defined $option{name} ? "$option{name}" : undef,
         _json_booleans( $option{booleans} // 'json' ),
@@ -227,10 +227,11 @@ How many calls of C<begin> may be unfinished, or finished and neither waited for
 C<process>. The default is 1024, the most is 16384. Further calls fail with C<RESOURCE_EXHAUSTED>, not
 executed. Calls that the server does not accept at once wait in line, within their deadlines.
 
-=item frame_bytes_max => $bytes
+=item frame_bytes_max => $bytes, value_bytes_max => $bytes
 
-The size of the largest reply that is accepted. The default is 4 MiB, the most is 16777215 bytes. The
-server has a limit of its own for requests, with the same default (in Go C<server.WithFrameBytesMax>).
+C<frame_bytes_max> is the size of the largest reply that is accepted: by default 4 MiB, at most 16777215 bytes. The server
+has a limit of its own for requests (in Go C<server.WithFrameBytesMax>). With C<value_bytes_max>, larger requests and replies,
+up to so many bytes and 1 GiB, travel on local sockets through files in memory, if C<server.WithValueBytesMax> allows it.
 
 =item server_users => [ $user, ... ]
 

@@ -32,7 +32,7 @@ subtest 'addresses' => sub {
 subtest 'options' => sub {
     my $address = 'unix:/nonexistent/nearcall.sock';
     ok( Nearcall->new( $address, timeout => 1.5, connect_timeout => 0.5, name => "caf\x{e9}",
-            attempts => 1, frame_bytes_max => 1 << 20, server_users => [ 0, 'root' ],
+            attempts => 1, frame_bytes_max => 1 << 20, value_bytes_max => 1 << 30, server_users => [ 0, 'root' ],
             any_server_user => 1, nonblocking => 1 ), 'all of them' );
     ok( Nearcall->new( $address, timeout => 'inf' ), 'no timeout' );
     like( error_of { Nearcall->new( $address, timout => 1 ) },

@@ -22,7 +22,7 @@ my $directory = File::Temp->newdir;
 my @numbers = ( 2**32, 2**32 + 65536, 2**64, 1e300, -1, 1.5, 'inf', 'nan', '', 'many', "4\n", "4\0", '0x10', '1e3', [], \1, text( sub { 2**32 } ) );
 
 subtest 'numbers of Nearcall->new' => sub {
-    for my $option (qw(frame_bytes_max attempts calls_in_flight_max)) {
+    for my $option (qw(frame_bytes_max attempts calls_in_flight_max value_bytes_max)) {
         for my $number (@numbers) {
             my $error = error_of { Nearcall->new( $address, $option => $number ) };
             like( $error, qr/\ANearcall->new: $option is .*: it is out of range at \Q$0\E line/s, "$option $number" =~ s/[^ -~]/?/gr );

@@ -1,0 +1,63 @@
+# Values above the frame travel in files in memory, if both sides let them.
+
+use strict;
+use warnings;
+
+use POSIX ();
+use Test::More;
+use FindBin ();
+use lib "$FindBin::Bin/lib";
+use TestServer;
+use TestTools qw(error_of);
+
+use Nearcall;
+
+my $server = TestServer->start( arguments => ['-value-bytes-max=67108864'] );
+my $large = join '', map { chr( $_ % 251 ) } 1 .. 1000;
+$large x= 20_000;
+
+subtest 'there and back' => sub {
+    my $go = Nearcall->new( $server->address, timeout => 60, value_bytes_max => 1 << 30 );
+    for my $round ( 1 .. 3 ) {
+        substr( $large, 12_345_678, 1 ) = chr $round;
+        ok( $go->echo($large) eq $large, "an argument and a result of 20 MB, round $round" );
+        ok( $go->call_raw( echo => $large ) eq $large, 'the same as bytes' );
+    }
+    is( length $go->fill( 30 << 20 ), 30 << 20, 'a large result alone' );
+    ok( $go->identity( 'x' x ( 18 << 20 ) ) eq 'x' x ( 18 << 20 ), 'text' );
+    my @calls = map { $go->begin( echo => "$_$large" ) } 1 .. 4;
+    ok( $_->wait, 'several in flight' ) for @calls;
+    is( $go->one, 1, 'small ones beside' );
+};
+
+subtest 'limits' => sub {
+    my $without = Nearcall->new( $server->address, timeout => 60 );
+    my $error = error_of { $without->echo($large) };
+    ok( $error->is('RESOURCE_EXHAUSTED') && $error->not_executed, 'none without the option' ) or diag $error;
+    my $small = Nearcall->new( $server->address, timeout => 60, value_bytes_max => 17 << 20 );
+    $error = error_of { $small->echo($large) };
+    ok( $error->is('RESOURCE_EXHAUSTED') && $error->not_executed, 'no argument beyond it' ) or diag $error;
+    like( $error, qr/value_bytes_max/, 'which the message names' );
+    $error = error_of { $small->fill( 18 << 20 ) };
+    ok( $error->is('RESOURCE_EXHAUSTED') && $error->result_lost, 'no result beyond it' ) or diag $error;
+    my $more = Nearcall->new( $server->address, timeout => 60, value_bytes_max => 1 << 30 );
+    $error = error_of { $more->call_raw( echo => 'x' x ( 65 << 20 ) ) };
+    ok( $error->is('RESOURCE_EXHAUSTED') && $error->not_executed, 'nor beyond the server\'s' ) or diag $error;
+    like( $error, qr/WithValueBytesMax/, 'which the message names' );
+    is( $_->one, 1, 'the handle goes on' ) for $without, $small, $more;
+};
+
+subtest 'in a child' => sub {
+    my $go = Nearcall->new( $server->address, timeout => 60, value_bytes_max => 1 << 30 );
+    ok( $go->echo($large) eq $large, 'in the parent' );
+    my $pid = fork // die "fork: $!";
+    if ( !$pid ) {
+        my $same = eval { $go->echo("child$large") eq "child$large" };
+        POSIX::_exit( $same ? 0 : 1 );
+    }
+    ok( $go->echo("parent$large") eq "parent$large", 'in the parent meanwhile' );
+    waitpid $pid, 0;
+    is( $?, 0, 'in the child' );
+};
+
+done_testing;
