@@ -198,7 +198,7 @@ static int bytes_of(core_encoder *e, const core_node *node, PyObject *value, con
             return core_refuse(e, node, value, at, NULL);
     }
     core_encoder_charge(e, ret_view->len / CORE_TEXT_BYTES_PER_UNIT);
-    if (ret_view->len <= NC_FRAME_BYTES_MAX_CEILING)
+    if (core_request_holds(e, ret_view->len))
         return 0;
     core_refuse_size(e, at, ret_view->len, "bytes");
     PyBuffer_Release(ret_view);
@@ -300,7 +300,7 @@ static int encode_elements(core_encoder *e, const core_node *element, PyObject *
     core_place here = {.outer = at, .kind = ELEMENT, .container = container, .depth = at->depth + 1};
     core_items own = {NULL, 0}; /* from the first on */
 
-    if (count > NC_FRAME_BYTES_MAX_CEILING)
+    if (!core_request_holds(e, count))
         return core_refuse_size(e, at, count, "elements");
     nearcall_put_array(e->handle, (uint32_t)count);
     for (here.index = 0; here.index < count && r == 0; here.index++) {
@@ -359,7 +359,7 @@ static int encode_dict(core_encoder *e, const core_node *node, PyObject *dict, P
     Py_ssize_t i;
     int r;
 
-    if (PyDict_Size(dict) > NC_FRAME_BYTES_MAX_CEILING / 2)
+    if (!core_request_holds(e, 2 * PyDict_Size(dict)))
         return core_refuse_size(e, at, PyDict_Size(dict), "pairs");
     r = core_items_of_dict(e, &pairs, dict);
     if (r == 0)

@@ -3,6 +3,7 @@
 #define NEARCALL_ENCODE_H
 
 #include "core.h"
+#include "limits_gen.h"
 
 /* Where in the arguments the encoder is: a chain on the C stack, from the
  * innermost place outwards. Only an error ever reads it. */
@@ -45,7 +46,19 @@ int core_refuse_range(core_encoder *e, const core_node *node, PyObject *value,
                       const core_place *at);
 int core_refuse_depth(core_encoder *e, PyObject *value, const core_place *at);
 
-/* Of what is larger than any frame, and so is not even looked at: it has so many of these things. */
+/* Whether a request may hold so many bytes, or values of one byte. */
+static inline int core_request_holds(const core_encoder *e, Py_ssize_t bytes)
+{
+    return bytes <= NC_FRAME_BYTES_MAX_CEILING || (size_t)bytes <= nearcall_request_bytes_max(e->handle);
+}
+
+/* By what its size is limited: "frame" or "value". */
+static inline const char *core_request_unit(const core_encoder *e)
+{
+    return nearcall_request_bytes_max(e->handle) > NC_FRAME_BYTES_MAX_CEILING ? "value" : "frame";
+}
+
+/* Of what is larger than any request, and so is not even looked at: it has so many of these things. */
 int core_refuse_size(core_encoder *e, const core_place *at, Py_ssize_t count, const char *things);
 
 /* Called before code runs that is the value's own, and now and then in what is large: fails when the deadline

@@ -288,7 +288,8 @@ static void measure_value(measure *m, const core_node *node, PyObject *value)
 
 int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value, int64_t *bytes)
 {
-    measure m = {.e = e, .bytes = *bytes, .bytes_max = NC_FRAME_BYTES_MAX_CEILING};
+    int64_t most = (int64_t)nearcall_request_bytes_max(e->handle);
+    measure m = {.e = e, .bytes = *bytes, .bytes_max = most};
 
     measure_value(&m, node, value);
     *bytes = m.bytes;
@@ -296,7 +297,8 @@ int core_encoder_measure(core_encoder *e, const core_node *node, PyObject *value
         return m.has_failed ? -1 : m.is_misfit;
     e->has_refused = 1;
     core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
-                      "an iterable or mapping gives more than the %d bytes that any frame may have, each empty "
-                      "value counted as %d (limit frame_bytes_max)", NC_FRAME_BYTES_MAX_CEILING, CORE_EMPTY_BYTES);
+                      "an iterable or mapping gives more than the %lld bytes that any %s may have, each empty "
+                      "value counted as %d (limit %s_bytes_max)", (long long)most, core_request_unit(e),
+                      CORE_EMPTY_BYTES, core_request_unit(e));
     return -1;
 }

@@ -70,7 +70,7 @@ static int put_dimension(core_encoder *e, const Py_buffer *view, int dimension, 
     Py_ssize_t i, count = view->shape[dimension];
     int r = 0;
 
-    if (count > NC_FRAME_BYTES_MAX_CEILING)
+    if (!core_request_holds(e, count))
         return core_refuse_size(e, at, count, "elements");
     if (dimension == view->ndim - 1) {
         nearcall_put_packed(e->handle, element_of(view), *memory, (size_t)count);
@@ -91,7 +91,7 @@ static int put_buffer(core_encoder *e, const Py_buffer *view, const core_place *
     int r = 0;
 
     /* Before it is copied: one that is broadcast may claim any size, and have the memory of one element. */
-    if (view->len / view->itemsize > NC_FRAME_BYTES_MAX_CEILING)
+    if (!core_request_holds(e, view->len / view->itemsize))
         return core_refuse_size(e, at, view->len / view->itemsize, "elements");
     if (!PyBuffer_IsContiguous(view, 'C')) {
         copy = PyMem_Malloc((size_t)view->len + 1);

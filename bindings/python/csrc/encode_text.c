@@ -78,7 +78,7 @@ static int put_long_text(core_encoder *e, const core_node *node, PyObject *text,
 
     for (first = 0; r == 0 && first < characters; first += PART_OF_TEXT) {
         r = append_part(e, node, text, first, &all, at);
-        if (r == 0 && all.bytes > NC_FRAME_BYTES_MAX_CEILING)
+        if (r == 0 && !core_request_holds(e, all.bytes))
             r = core_refuse_size(e, at, all.bytes, "bytes of text");
     }
     if (r == 0)
@@ -94,7 +94,7 @@ int core_put_text(core_encoder *e, const core_node *node, PyObject *text, const 
     const char *data;
     int ascii;
 
-    if (characters > NC_FRAME_BYTES_MAX_CEILING)
+    if (!core_request_holds(e, characters))
         return core_refuse_size(e, at, characters, "characters");
     if (characters >= LONG_TEXT) {
         ascii = is_ascii(text);

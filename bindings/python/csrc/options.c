@@ -216,14 +216,15 @@ core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t 
     nearcall_options options = NEARCALL_OPTIONS_INIT;
     core_number attempts = {state, "attempts", 1, NC_ATTEMPTS_MAX_CEILING, 0};
     core_number frame_bytes_max = {state, "frame_bytes_max", 0, NC_FRAME_BYTES_MAX_CEILING, 0};
+    core_number value_bytes_max = {state, "value_bytes_max", 0, NC_VALUE_BYTES_MAX_CEILING, 0};
     core_text address = {"address", NULL}, name = {"name", NULL}, spin_name = {"spin", NULL};
     int any_server_user, allow_abstract, shared_memory, block_signals;
     PyObject *timeout, *users;
     uint32_t spin;
 
-    if (!PyArg_ParseTuple(args, "O&O&OO&O&O!pppO&p", core_text_parse, &address, core_text_parse, &name, &timeout,
-                          core_number_parse, &attempts, core_number_parse, &frame_bytes_max, &PyTuple_Type, &users,
-                          &any_server_user, &allow_abstract, &shared_memory, core_text_parse, &spin_name,
+    if (!PyArg_ParseTuple(args, "O&O&OO&O&O&O!pppO&p", core_text_parse, &address, core_text_parse, &name, &timeout,
+                          core_number_parse, &attempts, core_number_parse, &frame_bytes_max, core_number_parse,
+                          &value_bytes_max, &PyTuple_Type, &users, &any_server_user, &allow_abstract, &shared_memory, core_text_parse, &spin_name,
                           &block_signals)
         || spin_flag(spin_name.text, &spin) < 0)
         return NULL;
@@ -231,6 +232,7 @@ core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t 
         return NULL;
     options.attempts_max = attempts.value;
     options.frame_bytes_max = frame_bytes_max.value;
+    options.value_bytes_max = value_bytes_max.value;
     options.flags = flags | (any_server_user ? NEARCALL_ANY_SERVER_USER : 0)
                     | (allow_abstract ? NEARCALL_ALLOW_ABSTRACT : 0)
                     | (shared_memory ? 0 : NEARCALL_NO_SHARED_MEMORY)

@@ -126,8 +126,8 @@ int core_refuse_size(core_encoder *e, const core_place *at, Py_ssize_t count, co
     e->has_refused = 1;
     if (where != NULL)
         core_raise_format(e->state, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
-                          "%U: %zd %s are more than any frame may have, which is %d bytes (limit frame_bytes_max)",
-                          where, count, things, NC_FRAME_BYTES_MAX_CEILING);
+                          "%U: %zd %s are more than any %s may have, which is %zu bytes (limit %s_bytes_max)", where,
+                          count, things, core_request_unit(e), nearcall_request_bytes_max(e->handle), core_request_unit(e));
     Py_XDECREF(where);
     return -1;
 }

@@ -70,6 +70,7 @@ class AsyncClient:
         attempts: int = 3,
         server_users: Iterable[User] = (),
         frame_bytes_max: int = 0,
+        value_bytes_max: int = 0,
         shared_memory: bool = True,
         spin: Spin = "auto",
     ) -> None:
@@ -81,6 +82,7 @@ class AsyncClient:
             attempts=attempts,
             server_users=tuple(server_users),
             frame_bytes_max=frame_bytes_max,
+            value_bytes_max=value_bytes_max,
             shared_memory=shared_memory,
             spin=spin,
             block_signals=False,  # it enters no Go

@@ -35,6 +35,9 @@ class Client(_core.Client):
     attempts: how many times a call that was certainly not executed is sent in all.
     frame_bytes_max: the size of the largest reply that is accepted, in bytes; 0
         means the limit of libnearcall.
+    value_bytes_max: lets requests and replies that do not fit a frame travel through
+        files in memory, up to so many bytes and at most 1 GiB, on local sockets, if
+        the server allows it (in Go ``server.WithValueBytesMax``). 0 means that none do.
     shared_memory: False makes all calls go over the socket, as ``"?shm=off"`` at the
         end of the address does. By default a busy connection on this machine uses
         memory that it shares with the server. Results are copies, and a forked child
@@ -68,6 +71,7 @@ class Client(_core.Client):
         attempts: int = 3,
         server_users: Iterable[User] = (),
         frame_bytes_max: int = 0,
+        value_bytes_max: int = 0,
         shared_memory: bool = True,
         spin: Spin = "auto",
         block_signals: bool = False,
@@ -80,6 +84,7 @@ class Client(_core.Client):
             attempts=attempts,
             server_users=tuple(server_users),
             frame_bytes_max=frame_bytes_max,
+            value_bytes_max=value_bytes_max,
             shared_memory=shared_memory,
             spin=spin,
             block_signals=block_signals,

@@ -24,6 +24,7 @@ class Options(TypedDict):
     attempts: int
     server_users: Iterable[User]
     frame_bytes_max: int
+    value_bytes_max: int
     shared_memory: bool
     spin: Spin
     block_signals: bool
@@ -45,7 +46,7 @@ def user_id(user: User, option: str) -> int:
 
 def core_arguments(
     address: str | os.PathLike[str], options: Options
-) -> tuple[str, str, float | None, int, int, tuple[int, ...], bool, bool, bool, Spin, bool]:
+) -> tuple[str, str, float | None, int, int, int, tuple[int, ...], bool, bool, bool, Spin, bool]:
     """The arguments of _core.Client and _core.Engine."""
     return (
         os.fspath(address),
@@ -53,6 +54,7 @@ def core_arguments(
         options["timeout"],
         options["attempts"],
         options["frame_bytes_max"],
+        options["value_bytes_max"],
         tuple(user_id(user, "server_users") for user in options["server_users"]),
         options["any_server_user"],
         options["allow_abstract"],
