@@ -135,13 +135,17 @@ void nc_stores_release(nearcall_client *client, const struct nc_stored *stored)
                client->address_text);
 }
 
-void nc_stores_end_reply(nearcall_client *client)
+int nc_stores_end_reply(nearcall_client *client, bool is_awaited, struct nc_fault *fault)
 {
     struct nc_stores *stores = &client->connection.stores;
+    size_t unread = nc_output_bytes(&client->connection);
     if (!stores->came.named)
-        return;
+        return 0;
     stores->came.named = false;
+    if (!is_awaited && unread >= NC_PENDING_OUTPUT_BYTES_MAX)
+        return refuse(fault, "stores named to nobody, bytes that wait", unread, "fewer, as RELEASE is read");
     nc_stores_release(client, &stores->came.stored);
+    return 0;
 }
 
 /* ---- What is kept for the next call ---- */

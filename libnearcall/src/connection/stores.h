@@ -27,8 +27,9 @@ int nc_stores_find(nearcall_client *client, const struct nc_frame *frame, const 
 /* Tells the server that this side does not use it any more. Only queues: nc_stores_work() sends it. */
 void nc_stores_release(nearcall_client *client, const struct nc_stored *stored);
 
-/* Gives back what the reply that is being handled names, if nobody has taken it. */
-void nc_stores_end_reply(nearcall_client *client);
+/* Gives back what the reply that is being handled names, if nobody has taken it. A server that goes on naming
+ * stores to nobody, and reads no RELEASE, makes nothing grow: -1 with the fault filled. */
+int nc_stores_end_reply(nearcall_client *client, bool is_awaited, struct nc_fault *fault);
 
 /* A request is about to be written to a store, or was. */
 void nc_stores_used(nearcall_client *client, uint32_t place);

@@ -370,8 +370,7 @@ static int handle_with_extensions(nearcall_client *client, const struct nc_frame
     int r = handlers[frame->type](client, frame, payload, frame->length - frame->extension_bytes, fault);
     if (r == 0 && is_awaited && call->state == NC_CALL_FINISHED)
         keep_metadata(client, call, body, frame->extension_bytes);
-    nc_stores_end_reply(client);
-    return r;
+    return r == 0 ? nc_stores_end_reply(client, is_awaited, fault) : r;
 }
 
 int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
