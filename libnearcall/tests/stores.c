@@ -312,6 +312,20 @@ static void servers_end(void)
     nearcall_close(client);
 }
 
+/* As a signal's handler leaves a function that may have been changing anything. */
+static void left_half_way(void)
+{
+    nearcall_client *client = open_with(SERVER_VALUE, 0);
+    echo(client, 5 * MIB, 0);
+    echo(client, 5 * MIB, 1);
+    CHECK(test_has_mapping("nearcall-store"));
+    nc_become_busy(client);
+    CHECK_INT(nearcall_abandon(client), 1);
+    CHECK(!test_has_mapping("nearcall-store"));
+    echo(client, 5 * MIB, 2);
+    nearcall_close(client);
+}
+
 int main(void)
 {
     test_begin();
@@ -331,6 +345,7 @@ int main(void)
     forks();
     forks_on_the_way();
     servers_end();
+    left_half_way();
     CHECK_INT(test_open_descriptors(), before);
     CHECK(!test_has_mapping("nearcall-store"));
     server_stop(&server);
