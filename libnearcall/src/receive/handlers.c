@@ -166,6 +166,8 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
         nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
         keep_result(client, call, payload, bytes);
     }
+    if (nc_store_stage_of(call) == NC_STORE_NAMED) /* a long call is no time in which the store was idle */
+        nc_stores_used(client, call->storing->stored.place);
     return 0;
 }
 
