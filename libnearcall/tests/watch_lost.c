@@ -46,7 +46,7 @@ static nearcall_call_id begin(nearcall_client *client, nearcall_function *functi
 }
 
 /* Long before its deadline, which wakes every loop. */
-static void finish(nearcall_client *client, int loop, nearcall_call_id call)
+static int result_of(nearcall_client *client, int loop, nearcall_call_id call)
 {
     nearcall_reply reply;
     double began_ms = test_now_ms();
@@ -56,8 +56,13 @@ static void finish(nearcall_client *client, int loop, nearcall_call_id call)
         (void)epoll_wait(loop, &event, 1, (int)nearcall_timeout_ms(client));
         (void)nearcall_process(client);
     }
-    CHECK_CALL(client, r, NEARCALL_OK);
     CHECK(test_now_ms() - began_ms < TIMEOUT_MS / 2.0);
+    return r;
+}
+
+static void finish(nearcall_client *client, int loop, nearcall_call_id call)
+{
+    CHECK_CALL(client, result_of(client, loop, call), NEARCALL_OK);
 }
 
 /* ---- Edges ---- */
@@ -150,6 +155,31 @@ static void not_asked_after_the_rest_was_closed(void *argument)
     nearcall_close(client);
 }
 
+/* The set is as it was, and tells nothing of a socket that is gone. */
+static void asked_after_the_connection_was_closed(const struct server *server, bool number_is_taken)
+{
+    nearcall_client *client = test_open(server->address, NEARCALL_NONBLOCKING | NEARCALL_NO_SHARED_MEMORY);
+    int fd = nearcall_fd(client), loop = epoll_with(fd, EPOLLIN), other = eventfd(0, EFD_CLOEXEC);
+    nearcall_function *block = test_find(client, "block");
+    nearcall_call_id call = begin(client, block, 100);
+    int number = client->connection.fd;
+    CHECK_INT(nearcall_fd(client), fd);
+    CHECK(nearcall_timeout_ms(client) > NC_UNWATCHED_LOOK_MS); /* all is watched */
+    CHECK_INT(number_is_taken ? dup2(other, number) : close(number), number_is_taken ? number : 0);
+    CHECK_INT(nearcall_fd(client), fd);
+    CHECK(nearcall_timeout_ms(client) <= NC_UNWATCHED_LOOK_MS);
+    CHECK_CALL(client, result_of(client, loop, call), NEARCALL_E_UNAVAILABLE);
+    finish(client, loop, begin(client, block, 1));
+    call = begin(client, block, 1);
+    CHECK(nearcall_timeout_ms(client) > NC_UNWATCHED_LOOK_MS); /* and again */
+    finish(client, loop, call);
+    nearcall_close(client);
+    if (number_is_taken)
+        close(number);
+    close(other);
+    close(loop);
+}
+
 /* ---- Not to be had ---- */
 
 static void no_descriptor(void *argument)
@@ -197,6 +227,8 @@ int main(void)
     more_replies_than_one_turn_reads(&server);
     test_join(test_fork(asked_after_all_was_closed, &server));
     test_join(test_fork(not_asked_after_the_rest_was_closed, &server));
+    asked_after_the_connection_was_closed(&server, false);
+    asked_after_the_connection_was_closed(&server, true);
     test_join(test_fork(no_descriptor, &server));
     no_watch(&server);
     server_stop(&server);

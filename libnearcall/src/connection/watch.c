@@ -146,12 +146,15 @@ void nc_watch_open(nearcall_client *client)
     watch->epoll_fd = make_set(client);
 }
 
-/* A set that this program has closed gives way to a new one, under another number. */
+/* A set that this program has closed gives way to a new one, under another number. Nothing
+ * tells of a socket that it has closed, so that the set lacks it. */
 void nc_watch_identify(nearcall_client *client)
 {
     struct nc_watch *watch = &client->watch;
     if (watch->epoll_fd < 0)
         return;
+    if (watch->socket_fd >= 0 && !nc_connection_has_its_socket(&client->connection))
+        watch->socket_fd = -1;
     if ((nc_wake_identify(client) && holds_own_end(watch)) || is_own_set(watch))
         return;
     watch->epoll_fd = watch->socket_fd = -1;
