@@ -140,6 +140,8 @@ class Lane:
         """Set and used by the code that closes lanes without calls."""
         self.is_asked = False
         """Whether ask() has come to its end."""
+        self.refusal: BaseException | None = None
+        """The error by which that was answered, or could not be asked."""
         self._has_progressed = has_progressed
         self.stands_another = stands_another
         """Whether calls could go on elsewhere, if this connection does not come."""
@@ -261,6 +263,8 @@ class Lane:
             if error is None:
                 future.set_result(result)
             else:
+                if isinstance(future, _Told):
+                    self.refusal = error
                 future.set_exception(error)
         self._waiters.pop(number, None)
 

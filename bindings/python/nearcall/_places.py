@@ -39,7 +39,9 @@ _LANES_MAX = 32
 _OPENING_SECONDS = 5.0
 """How long a further connection may take to be one."""
 _PAUSE_SECONDS = 1.0
-"""For how long none is opened after one could not be had."""
+"""For how long none is opened after limits or descriptors allowed none; at most, after another refusal."""
+_FIRST_PAUSE_SECONDS = 0.001
+"""For how long none is opened after the first other refusal; twice as long after each further one."""
 _IDLE_SECONDS = 2.0
 """How long a further connection without calls is kept at least; at most twice that."""
 _ENDED_MAX = 256
@@ -68,6 +70,7 @@ class Places:
         self._opening: set[Lane] = set()
         self._is_closed = False
         self._is_pausing = False
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
         self._is_swept = False
         self._is_connecting = False
         self._queue: deque[Place] = deque()
@@ -379,7 +382,8 @@ class Places:
         try:
             lane.begin()
             lane.ask(_ASKED, _OPENING_SECONDS, answered)
-        except (NearcallError, OSError):
+        except (NearcallError, OSError) as error:
+            lane.refusal = error
             self._cannot_open(lane)
             return False
         return True
@@ -390,6 +394,7 @@ class Places:
         if lane.engine.room() < 0:
             self._cannot_open(lane)
         else:
+            self._pause_seconds = _FIRST_PAUSE_SECONDS
             self._sweep_later()
             if lane not in self.lanes:
                 self.lanes.append(lane)
@@ -397,15 +402,36 @@ class Places:
         self._pass_on()
 
     def _cannot_open(self, lane: Lane) -> None:
-        self._pause()
+        refusal = lane.refusal
+        if isinstance(refusal, Unavailable | PermissionDenied) and self._is_full():
+            # A server that is stopping answers its last calls, and nobody listens in its place: each call fails as if
+            # there were no connection, and tries again by itself if it may.
+            kind, message, code, details = type(refusal), refusal.message, refusal.code, refusal.details
+            self._fail_all(lambda: kind(message, code, Outcome.NOT_EXECUTED, details))
+        elif isinstance(refusal, ResourceExhausted) or not isinstance(refusal, NearcallError | None):
+            self._pause()
+        else:
+            self._pause_briefly()
         self._opening.discard(lane)
         lane.leave(closed)
         lane.engine.close()
 
+    def _is_full(self) -> bool:
+        """Whether connections stand, and no server takes a further request on them."""
+        return max((lane.engine.room() for lane in self.lanes), default=-1) == 0
+
     def _pause(self) -> None:
+        self._pause_for(_PAUSE_SECONDS)
+
+    def _pause_briefly(self) -> None:
+        if not self._is_pausing:
+            self._pause_for(self._pause_seconds)
+            self._pause_seconds = min(self._pause_seconds * 2, _PAUSE_SECONDS)
+
+    def _pause_for(self, seconds: float) -> None:
         assert self._runtime is not None
         if not self._is_pausing:
-            self._runtime.call_later(_PAUSE_SECONDS, _weakly(self, Places._pause_is_over))
+            self._runtime.call_later(seconds, _weakly(self, Places._pause_is_over))
             self._is_pausing = True
 
     def _pause_is_over(self) -> None:

@@ -15,8 +15,21 @@ from pathlib import Path
 import pytest
 
 from nearcall import AsyncClient, Cancelled, DeadlineExceeded, Outcome, Unavailable, _places
-from scripted import ERROR, HEADER, MSGPACK, NOT_EXECUTED, RESOURCE_EXHAUSTED, ScriptedServer, function, pack, send
-from support import Server, wait_until
+from nearcall._lane import Lane
+from scripted import (
+    DRAIN,
+    ERROR,
+    HEADER,
+    MSGPACK,
+    NOT_EXECUTED,
+    RESOURCE_EXHAUSTED,
+    ScriptedServer,
+    function,
+    pack,
+    send,
+    with_shutdown,
+)
+from support import PATIENCE_SECONDS, Server, wait_until
 
 LARGE_BYTES = 3_000_000
 
@@ -221,4 +234,89 @@ def test_quick_calls_where_no_further_connection_can_be_had(folder: Path, monkey
             assert len(go._engine._places.lanes) == 2
 
     with HoldingServer(folder / "holding.sock") as server:
+        asyncio.run(main(server))
+
+
+class LastServer(ScriptedServer):
+    """One that listens no more once it has a request, which it answers when it may."""
+
+    def __init__(self, path: Path, *, drains: bool) -> None:
+        self._path = path
+        self.drains = drains
+        self.has_ended_listening = threading.Event()
+        self.may_answer = threading.Event()
+        super().__init__(path, function([], []))
+
+    def next(self) -> ScriptedServer:
+        """Has another one listen in its place."""
+        self._path.unlink()
+        return ScriptedServer(self._path, function([], []))
+
+    def close(self) -> None:
+        self.may_answer.set()
+        super().close()
+
+    def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
+        with_shutdown(self._listener)
+        self.has_ended_listening.set()
+        if self.drains:
+            send(connection, DRAIN, call, 0, b"stopping")
+        self.may_answer.wait()
+        super()._answer_request(connection, call, codec, payload)
+
+
+async def slow_call(go: AsyncClient, server: LastServer) -> asyncio.Task[None]:
+    """A call, once nobody listens any more while it is answered."""
+    slow = asyncio.ensure_future(go.call("f"))
+    while not server.has_ended_listening.is_set() or (server.drains and go._engine._places.lanes[0].engine.room() != 0):
+        await asyncio.sleep(0)
+    return slow
+
+
+def test_nobody_listens_while_a_server_is_stopping(folder: Path) -> None:
+    """Quick calls fail at once, as they do after it has stopped."""
+
+    async def main(server: LastServer) -> None:
+        async with AsyncClient(server.address, timeout=PATIENCE_SECONDS) as go:
+            slow = await slow_call(go, server)
+            calls = (go.call("f"), go.call("f"), go.with_options(attempts=1).call("f"), go.function("f"))
+            for end in await asyncio.gather(*calls, return_exceptions=True):
+                assert isinstance(end, Unavailable)
+                assert end.outcome is Outcome.NOT_EXECUTED
+                assert "is the server running" in end.message
+            assert not slow.done()
+            server.may_answer.set()
+            await slow
+
+    with LastServer(folder / "last.sock", drains=True) as server:
+        asyncio.run(main(server))
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_next_server_while_the_last_one_answers(folder: Path, monkeypatch: pytest.MonkeyPatch, drains: bool) -> None:
+    """Quick calls go to it as soon as it listens. Beside a server that is not stopping they need not be tried
+    again: they wait for their place."""
+    monkeypatch.setattr(_places, "_PAUSE_SECONDS", 600)
+    monkeypatch.setattr(_places, "_PLACES_MAX", 1)
+    refused = asyncio.Event()
+    cannot_open = _places.Places._cannot_open
+
+    def told(places: _places.Places, lane: Lane) -> None:
+        cannot_open(places, lane)
+        refused.set()
+
+    monkeypatch.setattr(_places.Places, "_cannot_open", told)
+
+    async def main(server: LastServer) -> None:
+        async with AsyncClient(server.address, timeout=PATIENCE_SECONDS) as go:
+            slow = await slow_call(go, server)
+            quick = asyncio.ensure_future(go.with_options(wait_for_ready=drains, attempts=1).call("f"))
+            await refused.wait()
+            with server.next():
+                assert await quick is None
+                assert not slow.done()
+                server.may_answer.set()
+                await slow
+
+    with LastServer(folder / "last.sock", drains=drains) as server:
         asyncio.run(main(server))
