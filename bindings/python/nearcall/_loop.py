@@ -241,7 +241,7 @@ class LoopEngine:
                 _core.carry_out(self._places.failed, lane, error)
                 raise
             finally:
-                _core.carry_out(self._places.connected)
+                _core.carry_out(self._places.connected, place)
             lane = await self._places.keep_or_change(place, lane, deadline)
         return lane
 

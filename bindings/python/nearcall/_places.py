@@ -72,7 +72,8 @@ class Places:
         self._is_pausing = False
         self._pause_seconds = _FIRST_PAUSE_SECONDS
         self._is_swept = False
-        self._is_connecting = False
+        self._connector: Place | None = None
+        """Of the call that connects, where no connection stands."""
         self._queue: deque[Place] = deque()
         self._returned: deque[Place] = deque()
         """Those who had a place once, and go before the queue."""
@@ -99,8 +100,8 @@ class Places:
                 lane.engine.close()
         self.lanes = []
         self._opening = set()
-        self._is_pausing = self._is_swept = self._is_connecting = self._is_crowd_timed = False
-        self._crowd = None
+        self._is_pausing = self._is_swept = self._is_crowd_timed = False
+        self._crowd = self._connector = None
         self._fail_all(lambda: why(Outcome.NOT_EXECUTED))
 
     # ---- One call ----
@@ -110,7 +111,7 @@ class Places:
         return None if self._line() else self._take_first(place)
 
     def _take_first(self, place: Place) -> Lane | None:
-        lane = None if self._is_crowded() else self._free_lane()
+        lane = None if self._is_crowded() else self._free_lane(place)
         if lane is not None:
             # Between these no handler runs: nothing is called.
             place.lane = lane
@@ -179,16 +180,19 @@ class Places:
         self._release(place)
         place.turn = None
         self._forget_ended()
-        self.connected()  # it may have been for that
+        self.connected(place)
 
     def _release(self, place: Place) -> None:
         lane, place.lane = place.lane, None
         if lane is not None:
             lane.places -= 1
+        if self._connector is place:
+            self._connector = None
 
-    def connected(self) -> None:
-        """Tells that who had a place to connect has done so, or will not. May be asked again."""
-        self._is_connecting = False
+    def connected(self, place: Place) -> None:
+        """Tells that a call has connected or will not, if it is the one that was to. May be asked again."""
+        if self._connector is place:
+            self._connector = None
         if self._line():
             self._pass_on()
 
@@ -225,7 +229,7 @@ class Places:
             if place.lane is None:
                 if self._is_crowded():
                     return
-                lane = self._free_lane()
+                lane = self._free_lane(place)
                 if lane is None:
                     was_pausing = self._is_pausing
                     self._open_further()
@@ -236,7 +240,7 @@ class Places:
                 lane.places += 1
             settle(turn, place.lane)
 
-    def _free_lane(self) -> Lane | None:
+    def _free_lane(self, place: Place) -> Lane | None:
         """One whose server takes a call at once, and that sends it at once, or soonest where no further one can be had.
         Calls on it that were not yet sent will need their room."""
         stands = False
@@ -251,7 +255,7 @@ class Places:
                 if unsent_bytes <= _core.CLIENT_UNSENT_BYTES_MAX:
                     break
         if found is None:
-            return None if stands else self._lane_to_connect()
+            return None if stands else self._lane_to_connect(place)
         if found_bytes > _core.CLIENT_UNSENT_BYTES_MAX and self._may_open():
             return None
         found.is_idle = False
@@ -261,16 +265,16 @@ class Places:
         """Whether a further connection is being opened, or would be."""
         return bool(self._opening) or (not self._is_pausing and len(self.lanes) < _LANES_MAX)
 
-    def _lane_to_connect(self) -> Lane | None:
+    def _lane_to_connect(self, place: Place) -> Lane | None:
         """Where no connection stands one call makes one before anything else, and the others wait for what
         comes of it."""
         if not self.lanes:
             self._begin_with(self._lane(self.first))
-        if self._is_connecting:
+        if self._connector is not None and self._connector is not place:
             return None
         if not self.lanes:
             raise closed(Outcome.NOT_EXECUTED)  # by code that ran within
-        self._is_connecting = True
+        self._connector = place
         return self.lanes[0]
 
     def _lane(self, engine: _core.Engine) -> Lane:

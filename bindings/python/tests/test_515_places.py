@@ -201,6 +201,35 @@ class HoldingServer(ScriptedServer):
         super()._answer(connection)
 
 
+class LateServer(HoldingServer):
+    """One that greets nobody before it may."""
+
+    def _talk(self, connection: socket.socket) -> None:
+        self.may_read.wait()
+        super()._talk(connection)
+
+
+@pytest.mark.parametrize("are_cancelled", [False, True])
+def test_calls_that_end_while_another_connects(folder: Path, are_cancelled: bool) -> None:
+    """The others wait for what comes of that, also if they are more than a connection holds."""
+
+    async def main(server: LateServer) -> None:
+        async with AsyncClient(server.address, timeout=math.inf) as go:
+            short_timeout = math.inf if are_cancelled else 0.01
+            short = [asyncio.ensure_future(go.call("f", b"", timeout=short_timeout)) for _ in range(1_100)]
+            healthy = [asyncio.ensure_future(go.f(b"")) for _ in range(1_100)]
+            await asyncio.sleep(0)
+            for call in short if are_cancelled else ():
+                call.cancel()
+            end = asyncio.CancelledError if are_cancelled else DeadlineExceeded
+            assert {type(error) for error in await asyncio.gather(*short, return_exceptions=True)} == {end}
+            server.may_read.set()
+            assert await asyncio.gather(*healthy) == [None] * len(healthy)
+
+    with LateServer(folder / "late.sock") as server:
+        asyncio.run(main(server))
+
+
 @pytest.mark.parametrize("uploads", [1, 10])
 def test_quick_calls_beside_uploads(folder: Path, uploads: int) -> None:
     """They are not sent behind what waits to be sent."""

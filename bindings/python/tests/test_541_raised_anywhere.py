@@ -147,7 +147,7 @@ async def idle(go: AsyncClient) -> None:
         assert time.monotonic() < end, "a call is left behind"
         await asyncio.sleep(0.001)
     assert all((lane.places, lane.sent, lane._waiters) == (0, 0, {}) for lane in places.lanes)
-    assert not places._is_connecting
+    assert places._connector is None
     assert not places._queue
     assert not go._engine._comparing
 
@@ -319,7 +319,7 @@ def idle(go):
         sleep(0.001)
     state = [(lane.places, lane.sent, lane._waiters) for lane in places.lanes]
     assert state == [(0, 0, {})] * len(state), state
-    assert not (places._is_connecting or places._queue)
+    assert not (places._connector or places._queue)
 
 def still_works(go):
     assert ends(*(lambda n=n: go.identity(n) for n in range(9))) == list(range(9))
