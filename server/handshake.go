@@ -15,6 +15,10 @@ import (
 // it speaks, so that it can be told in that protocol.
 const turnAwayWait = 100 * time.Millisecond
 
+// turnedAwayMax is how many peers are turned away at a time, with that wait. Each has a
+// descriptor, though it does not count as a connection, and many would leave none to others.
+const turnedAwayMax = 16
+
 // implemented are the features that this server accepts.
 const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions |
 	wire.FeaturePackedLists | wire.FeatureStores
@@ -209,13 +213,43 @@ func (c *connection) refuse(reason *status.Error) error {
 	return reason
 }
 
-// turnAway tells a peer that may not connect the reason, in the peer's own protocol.
-func (r *reader) turnAway(reason *status.Error) {
+// turnAway turns a peer away: at once, before another is accepted, if that goes on with many.
+func (v *service) turnAway(c *connection, reason *status.Error) {
+	turnedAway := &v.server.turnedAway
+	if turnedAway.Add(1) > turnedAwayMax {
+		turnedAway.Add(-1)
+		c.reader.turnAwayAtOnce(reason)
+		return
+	}
+	go func() {
+		defer turnedAway.Add(-1)
+		c.reader.turnAway(reason, func() error {
+			if err := c.reader.bound(min(turnAwayWait, v.server.config.helloTimeout)); err != nil {
+				return err
+			}
+			return c.reader.input.fill(c.carrier)
+		})
+	}()
+}
+
+// turnAwayAtOnce does not wait, and therefore says nothing over carriers that may make it wait,
+// as TLS does.
+func (r *reader) turnAwayAtOnce(reason *status.Error) {
+	if _, ok := r.connection.carrier.(nowReader); !ok {
+		r.connection.end()
+		return
+	}
+	r.turnAway(reason, r.fillAtOnce)
+}
+
+// turnAway tells a peer that may not connect the reason, in the peer's own protocol, which fill
+// lets it see.
+func (r *reader) turnAway(reason *status.Error, fill func() error) {
 	c := r.connection
 	defer c.end()
 	reason.Outcome = status.OutcomeNotExecuted
 	first := byte(wire.FirstByteHello)
-	if r.bound(min(turnAwayWait, c.server.config.helloTimeout)) == nil && r.input.fill(c.carrier) == nil {
+	if fill() == nil && len(r.input.unread()) > 0 {
 		first = r.input.unread()[0]
 	}
 	if first == wire.FirstByteSimple {

@@ -284,7 +284,8 @@ func WithCallsInFlight(perConnection, perUser int) Option {
 
 // WithConnections bounds the open connections of the server and of each user. An eighth
 // of them is kept for root and for the user of the server. Connections beyond a limit
-// are refused with RESOURCE_EXHAUSTED. The defaults are 16384 and 12288.
+// are refused with RESOURCE_EXHAUSTED. The defaults are 16384 and 12288. Serve lowers both,
+// and logs a warning, if the process may have too few descriptors for so many connections.
 func WithConnections(all, perUser int) Option {
 	return func(c *config) {
 		set(c, "WithConnections, all", &c.connectionsMax, all, 1, wire.ConnectionsMaxCeiling)

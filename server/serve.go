@@ -94,6 +94,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if library, ok := listener.(direct.Listener); ok {
 		return s.serveLibrary(ctx, library)
 	}
+	s.fitToDescriptors()
 	return s.serve(ctx, listener, slog.LevelInfo)
 }
 
@@ -288,7 +289,7 @@ func (v *service) start(conn net.Conn) {
 		if s.config.observer != nil {
 			c.observeRefusal(status.FromError(err))
 		}
-		go c.reader.turnAway(status.FromError(err))
+		v.turnAway(c, status.FromError(err))
 		return
 	}
 	v.add(c)

@@ -47,6 +47,9 @@ type Server struct {
 	// memoryReported is set once the log has a reason why there was no shared memory.
 	memoryReported atomic.Bool
 
+	// turnedAway counts the peers that are being turned away.
+	turnedAway atomic.Int64
+
 	// table is built by the first Serve and is immutable from then on.
 	table *functionTable
 

@@ -89,15 +89,16 @@ func nobody() *user { return new(user) }
 // A userTable counts connections for each user. A user without connections is
 // forgotten, so the table is never larger than the number of connections.
 type userTable struct {
-	connectionsMax        int
-	connectionsPerUserMax int
-	input                 budget
-	output                budget
+	input  budget
+	output budget
 
 	// mu protects what follows.
-	mu    sync.Mutex
-	all   int
-	users map[account]*user
+	mu                    sync.Mutex
+	connectionsMax        int
+	connectionsPerUserMax int
+	fitted                bool // to the descriptors of the process: the options allow more
+	all                   int
+	users                 map[account]*user
 }
 
 func (t *userTable) init(c *config) {
@@ -118,12 +119,12 @@ const operatorsPart = 8
 // join counts a connection, or returns an error if that would exceed a limit.
 func (t *userTable) join(peer *Peer) (*user, error) {
 	of := accountOf(peer)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	allMax := t.connectionsMax
 	if !of.isOperator() {
 		allMax -= t.connectionsMax / operatorsPart
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	u := t.users[of]
 	if u == nil {
 		u = &user{account: of}
@@ -132,15 +133,23 @@ func (t *userTable) join(peer *Peer) (*user, error) {
 		u.descriptors.exempt = of.isOperator()
 	}
 	if u.connections >= t.connectionsPerUserMax {
-		return nil, refusedf(status.ResourceExhausted, "%s has %d connections (limit connections_per_user_max); the server's option WithConnections raises it to at most %d", of, u.connections, wire.ConnectionsPerUserMaxCeiling)
+		return nil, refusedf(status.ResourceExhausted, "%s has %d connections (limit connections_per_user_max); %s", of, u.connections, t.remedyLocked(wire.ConnectionsPerUserMaxCeiling))
 	}
 	if t.all >= allMax {
-		return nil, refusedf(status.ResourceExhausted, "there are %d connections (limit connections_max, an eighth of which is kept for root and the server's own user); the server's option WithConnections raises it to at most %d", t.all, wire.ConnectionsMaxCeiling)
+		return nil, refusedf(status.ResourceExhausted, "there are %d connections (limit connections_max, an eighth of which is kept for root and the server's own user); %s", t.all, t.remedyLocked(wire.ConnectionsMaxCeiling))
 	}
 	t.all++
 	u.connections++
 	t.users[of] = u
 	return u, nil
+}
+
+// remedyLocked says what raises a limit of connections.
+func (t *userTable) remedyLocked(ceiling int) string {
+	if t.fitted {
+		return "the server's process may have too few descriptors for more (RLIMIT_NOFILE, ulimit -n)"
+	}
+	return fmt.Sprintf("the server's option WithConnections raises it to at most %d", ceiling)
 }
 
 // leave uncounts a connection that join has counted. It does nothing for a peer that

@@ -110,8 +110,8 @@ const (
 	CallsInFlightPerUserMaxCeiling = 1048576
 
 	// ConnectionsMax (connections): open connections of one server; an eighth of
-	// them is kept for root and the user of the server. Why: memory and
-	// descriptors are finite.
+	// them is kept for root and the user of the server; fewer where the process
+	// may have too few descriptors. Why: memory and descriptors are finite.
 	ConnectionsMax        = 16384
 	ConnectionsMaxCeiling = 1048576
 

@@ -72,7 +72,7 @@
 #define NC_CALLS_IN_FLIGHT_PER_USER_MAX 8192
 #define NC_CALLS_IN_FLIGHT_PER_USER_MAX_CEILING 1048576
 
-/* connections: open connections of one server; an eighth of them is kept for root and the user of the server. */
+/* connections: open connections of one server; an eighth of them is kept for root and the user of the server; fewer where the process may have too few descriptors. */
 #define NC_CONNECTIONS_MAX 16384
 #define NC_CONNECTIONS_MAX_CEILING 1048576
 
