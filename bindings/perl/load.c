@@ -37,6 +37,7 @@ static void hold_signals(pTHX)
 void ncp_load(pTHX_ const char *file)
 {
     dSP;
+    SV *name;
 
     ENTER;
     hold_signals(aTHX);
@@ -44,7 +45,9 @@ void ncp_load(pTHX_ const char *file)
     PERL_ASYNC_CHECK();
     PUSHSTACKi(PERLSI_REQUIRE);
     PUSHMARK(SP);
-    XPUSHs(sv_2mortal(newSVpv(file, 0)));
+    name = sv_2mortal(newSVpv(file, 0));
+    SvTAINTED_off(name); /* it is tainted if the statement has read what is */
+    XPUSHs(name);
     PUTBACK;
     call_pv("Nearcall::_require", G_VOID | G_DISCARD);
     POPSTACK;

@@ -60,6 +60,20 @@ for my $file ( 'IO/Socket/IP.pm', 'IO/Socket.pm', 'JSON/PP/Boolean.pm' ) {
     }
 }
 
+# Tainted values are values: what is loaded because of them has a name of the module's own.
+for my $case (
+    [ 'an option of calls', '$go->with( metadata => { x => $tainted } )->call( echo => 1 )', 1 ],
+    [ 'a call that returns a connection', 'ref $go->connection_dial("127.0.0.1:$port$tainted")', 'IO::Socket::IP' ],
+    )
+{
+    my ( $what, $code, $expected ) = @$case;
+    my $program = 'my ( $address, $port ) = @ARGV; my $tainted = substr $ENV{PATH}, 0, 0; my $go = Nearcall->new($address); print eval { ' . $code . ' } // $@';
+    open my $run, '-|', $^X, '-T', ( map { "-I$_" } @INC ), '-MNearcall', '-we', $program, $server->address, $port or die "perl: $!";
+    my $said = do { local $/; readline $run };
+    close $run or fail("perl ended with $?");
+    is( $said, $expected, "$what, by a tainted value" );
+}
+
 # Loading comes before there is a request, so that code may call by the same handle.
 for my $case ( [ 'fewer', [] ], [ 'more', [ { name => 'a', type => 'any' }, { name => 'b', type => 'any' } ] ] ) {
     my ( $what, $params ) = @$case;
