@@ -35,7 +35,8 @@ import (
 // help whether the function ran.
 //
 // If it panics, the same happens as if a function does: on a server the caller gets
-// INTERNAL and the stack is logged, and in a client the caller's goroutine panics.
+// INTERNAL and the stack is logged, and in a client the caller's goroutine panics. On a
+// server, a panic inside next is the error that next returns, in whatever goroutine that is.
 type Interceptor func(ctx context.Context, call Call, next Next) error
 
 // Next goes on with a call: it runs the next interceptor and, after the last one, the call

@@ -221,11 +221,12 @@ func (e *execution) interceptAll(ctx context.Context) error {
 
 func (e *execution) intercept(ctx context.Context, round uint64, index int) error {
 	if interceptors := e.function.interceptors; index < len(interceptors) {
-		return interceptors[index](ctx, (*interceptedCall)(e), func(ctx context.Context) error {
+		return interceptors[index](ctx, (*interceptedCall)(e), func(ctx context.Context) (err error) {
 			if !e.nexts.Enter(round) {
 				return refusedf(status.Internal, "an interceptor called next when its call was over")
 			}
 			defer e.nexts.Leave()
+			defer e.recoverNext(&err)
 			return e.intercept(ctx, round, index+1)
 		})
 	}
@@ -235,6 +236,20 @@ func (e *execution) intercept(ctx context.Context, round uint64, index int) erro
 	e.callError = withOutcome(e.call(ctx))
 	e.returned = true
 	return e.callError
+}
+
+// recoverNext makes a panic of the function, or of an interceptor inside, the error of next: the
+// goroutine may be one that an interceptor has started, where nobody else recovers.
+func (e *execution) recoverNext(err *error) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	e.giveBackDecoded()
+	*err = e.recovered(panicText(cause), "panicked")
+	if e.called && !e.returned {
+		e.callError, e.returned = *err, true
+	}
 }
 
 // settle turns the error that interceptors have returned into one that can be sent.

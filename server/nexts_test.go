@@ -76,3 +76,25 @@ func TestNextThatIsLeftBehind(t *testing.T) {
 		})
 	}
 }
+
+// TestPanicInAnInterceptorsGoroutine: a function that panics where an interceptor has called it,
+// as those do that leave at a timeout, ends its call and not the server.
+func TestPanicInAnInterceptorsGoroutine(t *testing.T) {
+	for name, options := range map[string][]server.FunctionOption{"inline": nil, "apart": {server.Apart()}} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, server.WithInterceptor(func(ctx context.Context, _ intercept.Call, next intercept.Next) error {
+				ended := make(chan error, 1)
+				go func() { ended <- next(ctx) }()
+				return <-ended
+			}))
+			register(t, s, "panic", func() { panic("as asked for") }, options...)
+			register(t, s, "one", func() int64 { return 1 }, options...)
+			c := connect(t, start(t, s))
+			_, failure := c.call("panic")
+			wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+			if value, failure := c.call("one"); value != int64(1) {
+				t.Errorf("one = %v, %v", value, failure)
+			}
+		})
+	}
+}
