@@ -100,12 +100,12 @@ func connected(t *testing.T, path string) int {
 
 // A resident leaves after its idle time, and not while something runs.
 func TestIdle(t *testing.T) {
-	t.Setenv("TEST_IDLE", "100ms")
+	t.Setenv("TEST_IDLE", "500ms") // longer than it takes to ask for its state
 	eachMode(t, func(t *testing.T, _, path string) {
 		b := begin(t, testlauncher.Launch{Program: path, Args: []string{"twice"}})
 		b.line()
 		pid := status(t, path).ProcessID
-		time.Sleep(300 * time.Millisecond) // its idle time, and more
+		time.Sleep(800 * time.Millisecond) // its idle time, and more
 		if !alive(pid) {
 			t.Fatal("it left while something ran")
 		}

@@ -63,7 +63,7 @@ int main(void)
     nearcall_options options = NEARCALL_OPTIONS_INIT;
     test_begin();
     make_source(on_fault);
-    server_start_with_stores(&server, (size_t)16 << 20);
+    server_start_with_stores(&server, (size_t)256 << 20); /* so much that stores are kept beside those of children */
     options.value_bytes_max = (size_t)16 << 20;
     client = test_open_with(server.address, &options);
     CHECK(sigaction(SIGUSR1, &signal, NULL) == 0);
