@@ -248,7 +248,7 @@ func (c *calling) print(f *schema.Function, reply []byte) error {
 	}
 	text, err := codec.AppendResultsJSON(nil, f, reply)
 	if err != nil {
-		return err
+		return status.Errorf(status.Internal, "the result of %s cannot be shown: %w", f.Name, err).With(status.OutcomeExecutedResultLost)
 	}
 	if !c.json && len(text) > lineColumns {
 		var indented bytes.Buffer

@@ -3,11 +3,13 @@ package command_test
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
@@ -100,6 +102,14 @@ func TestCallExitCodes(t *testing.T) {
 		{2, []string{"--no-such-flag"}, "unknown flag"},
 	} {
 		nearcall(t, append([]string{"call"}, row.args...)...).expect(t, row.code, row.text)
+	}
+}
+
+// TestCallOfAResultWithoutAJSONForm: the function has run, and that is said.
+func TestCallOfAResultWithoutAJSONForm(t *testing.T) {
+	address := serve(t, func(s *server.Server) { must(t, s.Register("nan", math.NaN)) })
+	for _, flag := range []string{"--json", "--timeout=10s"} {
+		nearcall(t, "call", flag, address, "nan").expect(t, 64+13, "no JSON form", "result lost")
 	}
 }
 
