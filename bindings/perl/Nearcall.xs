@@ -11,6 +11,7 @@ static ncp_invocation invocation(pTHX_ const ncp_view *view, SV *object, SV *nam
         .first_argument = first_argument, .arguments_count = arguments_count, .options = view->options,
     };
 
+    ncp_keep_object(aTHX_ object);
     if (UNLIKELY(view->options != NULL)) /* user code may drop the view */
         (void)sv_2mortal(SvREFCNT_inc_simple_NN(view->options));
     (void)ncp_view_client(aTHX_ view);
@@ -23,12 +24,6 @@ static void invoke_and_return(pTHX_ I32 ax, ncp_invocation *call)
 
     ncp_invoke(aTHX_ call, &reply);
     ncp_return_reply(aTHX_ ax, call, &reply);
-}
-
-/* For what runs user code and then still needs the object. */
-static void keep_self(pTHX_ SV *self)
-{
-    (void)sv_2mortal(SvREFCNT_inc_simple_NN(SvRV(self)));
 }
 
 /* The body of every function object: the function is found once and kept. */
@@ -159,7 +154,7 @@ with(ncp_view *self, ...)
     I32 i;
   CODE:
     stash = SvSTASH(SvRV(ST(0)));
-    keep_self(aTHX_ ST(0));
+    ncp_keep_object(aTHX_ SvRV(ST(0)));
     ST(0) = sv_2mortal(newRV_inc(SvRV(ST(0)))); /* code of one argument may drop all others */
     for (i = 1; i < items; i++)
         ST(i) = sv_2mortal(ncp_copy_of(aTHX_ ST(i)));
@@ -181,7 +176,7 @@ SV *
 function(ncp_view *self, SV *name)
   CODE:
     (void)ncp_view_client(aTHX_ self);
-    keep_self(aTHX_ ST(0));
+    ncp_keep_object(aTHX_ SvRV(ST(0)));
     RETVAL = ncp_callable_new(aTHX_ self, name, call_callable);
   OUTPUT:
     RETVAL
@@ -220,12 +215,14 @@ connect(ncp_view *self)
 void
 disconnect(ncp_view *self)
   CODE:
+    ncp_keep_object(aTHX_ SvRV(ST(0)));
     self->handle->requests++;
     nearcall_disconnect(ncp_view_client(aTHX_ self));
 
 void
 close(ncp_view *self)
   CODE:
+    ncp_keep_object(aTHX_ SvRV(ST(0)));
     ncp_handle_close(aTHX_ self->handle);
 
 const char *
@@ -267,7 +264,7 @@ process(ncp_view *self)
     SSize_t count, i;
   PPCODE:
     (void)ncp_view_client(aTHX_ self);
-    keep_self(aTHX_ ST(0));
+    ncp_keep_object(aTHX_ SvRV(ST(0)));
     finished = ncp_process(aTHX_ self->handle);
     count = av_len(finished) + 1;
     SPAGAIN;
@@ -423,7 +420,7 @@ drain(ncp_handoff *self, SV *text = NULL)
   PREINIT:
     const char *said;
   CODE:
-    keep_self(aTHX_ ST(0));
+    ncp_keep_object(aTHX_ SvRV(ST(0)));
     said = text ? ncp_c_text(aTHX_ text, "text") : "";
     ncp_handoff_check(aTHX_ self, nearcall_handoff_drain(ncp_handoff_handle(aTHX_ self), said));
 

@@ -48,6 +48,13 @@ static inline SV *ncp_copy_of(pTHX_ SV *value)
     return copy;
 }
 
+/* For what runs user code and then still needs the object, which lives to the end of the statement
+ * then. Handlers of signals are such code wherever the library is, as perl may run them at once. */
+static inline void ncp_keep_object(pTHX_ SV *object)
+{
+    (void)sv_2mortal(SvREFCNT_inc_simple_NN(object));
+}
+
 /* A value that says from now on what it says now, which can run user code. A temporary, or
  * the value itself where it has no magic. */
 static inline SV *ncp_asked(pTHX_ SV *value)

@@ -442,7 +442,7 @@ static void send_resolved(pTHX_ ncp_call *call)
         return;
     }
     SvREFCNT_dec(refusal);
-    sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
+    ncp_keep_object(aTHX_ call->object);
     attempt(aTHX_ call, "_send");
 }
 
@@ -458,7 +458,7 @@ static void find_again(pTHX_ ncp_call *call)
 {
     call->refusal = error_of(aTHX_ call);
     take_off_time(call);
-    sv_2mortal(SvREFCNT_inc_simple_NN(call->object));
+    ncp_keep_object(aTHX_ call->object);
     attempt(aTHX_ call, "_find");
 }
 
@@ -501,6 +501,7 @@ static bool look(pTHX_ ncp_call *call)
         return true;
     if (call->is_encoding)
         return false;
+    ncp_keep_object(aTHX_ call->object);
     ncp_handle_abandon(aTHX_ call->handle);
     call->handle->fetches++;
     r = nearcall_poll(call->handle->client, call->id, &reply);
@@ -524,14 +525,13 @@ bool ncp_call_ready(pTHX_ ncp_call *call)
 
 static void wait_once(pTHX_ ncp_call *call)
 {
-    ncp_invocation invocation = invocation_of(call);
     nearcall_reply reply;
     int r;
 
+    ncp_keep_object(aTHX_ call->object);
     ncp_handle_abandon(aTHX_ call->handle);
     call->handle->fetches++;
     while ((r = nearcall_wait(call->handle->client, call->id, &reply)) == NEARCALL_E_INTERRUPTED) {
-        ncp_keep(aTHX_ &invocation);
         PERL_ASYNC_CHECK();
         if (!in_flight(call))
             return;

@@ -248,6 +248,46 @@ subtest 'handlers of sigaction that are not safe' => sub {
     POSIX::sigaction( POSIX::SIGALRM(), $before );
 };
 
+subtest 'handlers of sigaction that let go at once' => sub {
+    my ( $before, $held ) = POSIX::SigAction->new;
+    my %way = (
+        call => sub { $held->sleep(500) },
+        with => sub { $held = $held->with( timeout => 9 ); $held->sleep(500) },
+        begin => sub { my $call = $held->begin( sleep => 500 ); undef $held; $held = $call; undef $call; $held->wait },
+        function => sub { $held = $held->function('sleep'); $held->(500) },
+    );
+    my %handler = ( undef => sub { undef $held },
+        another => sub { $held = Nearcall->new( $server->address, timeout => 10 ); $held->one } );
+    my @warnings;
+    local $SIG{__WARN__} = sub { push @warnings, @_ };
+    for my $what ( sort keys %handler ) {
+        POSIX::sigaction( POSIX::SIGALRM(), POSIX::SigAction->new( $handler{$what} ), $before );
+        for my $name ( sort keys %way ) {
+            $held = Nearcall->new( $server->address, timeout => 10 );
+            $held->sleep(0);
+            my $sender = signal_when_asleep('ALRM');
+            is( eval { $way{$name}->() }, 500, "$name goes on ($what)" ) or diag $@;
+            waitpid $sender, 0;
+        }
+        POSIX::sigaction( POSIX::SIGALRM(), $before );
+    }
+    my $stopped = TestServer->start;
+    my %idle = ( ping => sub { $held->ping }, connect => sub { $held->disconnect; $held->connect; 1 },
+        find => sub { $held->one }, raw => sub { $held->call_raw( echo => 'x' ) } );
+    POSIX::sigaction( POSIX::SIGALRM(), POSIX::SigAction->new( sub { undef $held; $stopped->signal('CONT') } ), $before );
+    for my $name ( sort keys %idle ) {
+        $held = Nearcall->new( $stopped->address, timeout => 10 );
+        $held->sleep(0);
+        $stopped->signal('STOP');
+        my $sender = signal_when_asleep('ALRM');
+        ok( eval { $idle{$name}->() }, "$name goes on" ) or diag $@;
+        waitpid $sender, 0;
+        is( $held, undef, '... and the handle is gone' );
+    }
+    POSIX::sigaction( POSIX::SIGALRM(), $before );
+    is_deeply( \@warnings, [], 'perl finds nothing wrong' );
+};
+
 # They leave the library by a longjmp.
 subtest 'handlers of sigaction that die at once' => sub {
     my $before = POSIX::SigAction->new;
