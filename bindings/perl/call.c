@@ -29,7 +29,7 @@ void ncp_throw_too_large(pTHX_ const ncp_invocation *call)
                    STRINGIFY(NC_FRAME_BYTES_MAX_CEILING)
                    " bytes that any frame may have (limit frame_bytes_max)");
 
-    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_RESOURCE_EXHAUSTED,
+    ncp_throw_of(aTHX_ call, ncp_error_new(aTHX_ -NEARCALL_E_RESOURCE_EXHAUSTED,
         NEARCALL_OUTCOME_NOT_EXECUTED, call->name, message, NULL));
 }
 
@@ -77,7 +77,7 @@ void ncp_run_signal_handlers(pTHX_ ncp_invocation *call, int outcome)
     PERL_ASYNC_CHECK();
     if (handle->client && handle->requests == requests && !(is_decoding && handle->fetches != fetches))
         return;
-    ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, outcome, call->name,
+    ncp_throw_of(aTHX_ call, ncp_error_new(aTHX_ -NEARCALL_E_CANCELLED, outcome, call->name,
         newSVpvs("a signal handler called or closed the same handle, which gave this call up; "
                  "give handlers a handle of their own"), NULL));
 }
@@ -134,7 +134,7 @@ int64_t ncp_left_ms(pTHX_ const ncp_invocation *call, int64_t began_ms, const ch
         return call->timeout_ms;
     left_ms = call->timeout_ms - (ncp_now_ms() - began_ms);
     if (left_ms <= 0)
-        ncp_throw(aTHX_ ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
+        ncp_throw_of(aTHX_ call, ncp_error_new(aTHX_ -NEARCALL_E_DEADLINE_EXCEEDED,
             NEARCALL_OUTCOME_NOT_EXECUTED, call->name, newSVpv(reason, 0), NULL));
     return left_ms;
 }
@@ -295,6 +295,34 @@ static int send_and_wait(pTHX_ ncp_invocation *call, const nearcall_value *value
     return r;
 }
 
+/* Also where an earlier sending may have run the call, which its caller lets run again: the last has ended
+ * because it does not fit the server that is there now. */
+static bool is_refused(ncp_invocation *call, int r)
+{
+    const nearcall_client *client = call->handle->client;
+
+    if (ncp_is_refused(client, r))
+        return true;
+    if ((r != NEARCALL_E_ABORTED && r != NEARCALL_E_INVALID_ARGUMENT)
+        || nearcall_error_outcome(client) != NEARCALL_OUTCOME_UNKNOWN || !ncp_retries_unknown(call->options))
+        return false;
+    call->may_have_run = true;
+    return true;
+}
+
+/* Compiling what cannot be read throws that nothing has run. */
+static bool is_readable(const ncp_function *function)
+{
+    size_t bytes = 0;
+    const uint8_t *description = nearcall_function_schema(function->function, &bytes);
+    nearcall_schema *schema = NULL;
+    const char *problem;
+    int r = nearcall_schema_read(description, bytes, &schema, &problem);
+
+    nearcall_schema_free(schema);
+    return r == NEARCALL_OK;
+}
+
 /* Sent again only when a server refused what was encoded for another: nothing has run. */
 void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
 {
@@ -317,16 +345,16 @@ void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
         r = send_and_wait(aTHX_ call, values, count, ret_reply);
         if (LIKELY(r == NEARCALL_OK))
             return;
-        if (!ncp_is_refused(call->handle->client, r) || call->attempts_left == 0)
+        if (!is_refused(call, r) || call->attempts_left == 0)
             ncp_throw_client(aTHX_ call);
         bounds = ncp_bounds_of(call);
         error = sv_2mortal(ncp_error_from_client(aTHX_ call->handle->client, call->name, &bounds));
         ncp_shorten_timeout(call, ncp_coarse_now_ms() - call->sent_ms);
         call->sent_ms = 0;
-        if (!ncp_has_changed(aTHX_ call, call->revision))
-            ncp_throw(aTHX_ SvREFCNT_inc_simple_NN(error));
+        if (!ncp_has_changed(aTHX_ call, call->revision) || (call->may_have_run && !is_readable(call->function)))
+            ncp_throw_of(aTHX_ call, SvREFCNT_inc_simple_NN(error));
         if (call->has_asked)
-            ncp_throw(aTHX_ ncp_not_again(aTHX_ call->name));
+            ncp_throw_of(aTHX_ call, ncp_not_again(aTHX_ call->name));
     }
 }
 

@@ -302,7 +302,7 @@ void ncp_check_room(pTHX_ const ncp_encoder *e)
     place = ncp_place(aTHX_ e);
     sv_catpvf(place, ": %" SVf, SVfARG(*message));
     sv_setsv(*message, sv_2mortal(place));
-    ncp_throw(aTHX_ error);
+    ncp_throw_of(aTHX_ e->call, error);
 }
 
 /* ---- Walking ---- */

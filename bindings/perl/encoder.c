@@ -69,7 +69,7 @@ void ncp_throw_invalid(pTHX_ ncp_invocation *call, SV *message)
     SV *error = ncp_error_new(aTHX_ -NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
                               call->name, message, NULL);
 
-    ncp_throw(aTHX_ ncp_unless_outdated(aTHX_ call, error));
+    ncp_throw_of(aTHX_ call, ncp_unless_outdated(aTHX_ call, error));
 }
 
 static void append_value(pTHX_ SV *message, SV *value)

@@ -100,9 +100,18 @@ void ncp_throw(pTHX_ SV *error)
     croak_sv(sv_2mortal(error));
 }
 
+void ncp_throw_of(pTHX_ const ncp_invocation *call, SV *error)
+{
+    SV **outcome = call->may_have_run && is_ours(aTHX_ error) ? hv_fetchs((HV *)SvRV(error), "outcome", 0) : NULL;
+
+    if (outcome && SvIV(*outcome) == NEARCALL_OUTCOME_NOT_EXECUTED)
+        sv_setiv(*outcome, NEARCALL_OUTCOME_UNKNOWN);
+    ncp_throw(aTHX_ error);
+}
+
 void ncp_throw_client(pTHX_ const ncp_invocation *call)
 {
     const ncp_bounds bounds = ncp_bounds_of(call);
 
-    ncp_throw(aTHX_ ncp_error_from_client(aTHX_ call->handle->client, call->name, &bounds));
+    ncp_throw_of(aTHX_ call, ncp_error_from_client(aTHX_ call->handle->client, call->name, &bounds));
 }

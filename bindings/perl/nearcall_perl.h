@@ -300,6 +300,7 @@ typedef struct ncp_invocation {
     ncp_way_back *way_back; /* NULL: they are not being encoded */
     SV *refusal;            /* of ncp_encode_request() */
     bool has_asked;         /* code within the arguments has run: they are not encoded again */
+    bool may_have_run;      /* by a sending of an earlier encoding */
     bool is_begun;          /* it is not waited for, if the handle is nonblocking */
     bool is_kept;           /* see ncp_keep() */
     size_t copied_bytes;    /* of arguments that were copied: ncp_fits_copied() */
@@ -318,6 +319,9 @@ U32 ncp_attempts_max(const ncp_invocation *call);
 
 /* What the client begins from now on has the call's options. */
 void ncp_use_options(const ncp_invocation *call);
+
+/* Whether a call may be sent again when nobody knows whether it ran. options may be NULL. */
+bool ncp_retries_unknown(const SV *options);
 
 /* Whether lists of numbers are to be returned as strings. options may be NULL. */
 bool ncp_gives_packed(const SV *options);
@@ -479,6 +483,9 @@ const COP *ncp_caller(pTHX);
 
 /* Throws with the line that the program is at. */
 void ncp_throw(pTHX_ SV *error) __attribute__((noreturn));
+
+/* The same of a call: what ends it says nothing about what was sent before. */
+void ncp_throw_of(pTHX_ const ncp_invocation *call, SV *error) __attribute__((noreturn));
 void ncp_throw_client(pTHX_ const ncp_invocation *call) __attribute__((noreturn));
 
 /* ---- Several calls in flight (pending.c) ---- */

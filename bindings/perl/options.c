@@ -6,6 +6,7 @@
 typedef struct ncp_options {
     nearcall_view *view;
     U32 attempts_max;   /* 0: the handle's */
+    bool retries_unknown; /* a call may be sent again when nobody knows whether it ran */
     bool gives_packed;  /* lists of numbers are returned as strings */
     SV *reply_metadata; /* a reference to the scalar that the metadata of replies go to; NULL: nowhere */
 } ncp_options;
@@ -58,6 +59,7 @@ static int options_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *params)
     Newxz(to, 1, ncp_options);
     to->view = another(from->view);
     to->attempts_max = from->attempts_max;
+    to->retries_unknown = from->retries_unknown;
     to->gives_packed = from->gives_packed;
     to->reply_metadata = sv_dup_inc(from->reply_metadata, params);
     magic->mg_ptr = (char *)to;
@@ -109,6 +111,7 @@ static SV *options_new(pTHX_ const ncp_view *former, nearcall_call_options *give
     if (nearcall_view_new(client, before ? before->view : NULL, given, &options->view) != NEARCALL_OK)
         ncp_throw(aTHX_ ncp_error_from_client(aTHX_ client, NULL, NULL));
     options->attempts_max = given->attempts_max ? given->attempts_max : before ? before->attempts_max : 0;
+    options->retries_unknown = (given->flags & NEARCALL_CALL_RETRY_UNKNOWN) || (before && before->retries_unknown);
     options->gives_packed = gives_packed || (before && before->gives_packed);
     if (SvOK(reply_metadata))
         options->reply_metadata = newSVsv(reply_metadata);
@@ -181,6 +184,13 @@ U32 ncp_attempts_max(const ncp_invocation *call)
     const ncp_options *options = options_of(call->options);
 
     return options && options->attempts_max ? options->attempts_max : call->handle->attempts_max;
+}
+
+bool ncp_retries_unknown(const SV *holder)
+{
+    const ncp_options *options = options_of(holder);
+
+    return options && options->retries_unknown;
 }
 
 bool ncp_gives_packed(const SV *holder)

@@ -164,6 +164,40 @@ subtest 'sent again when nobody knows' => sub {
         'FAILED_PRECONDITION', 'not executed', 'not idempotent' );
 };
 
+# Loses the first request, and is then as if another had taken its place, whose function takes integers only.
+sub replaced {
+    my ($refused) = @_;
+    my ( $generation, $seen ) = ( 1, 0 );
+    return LyingServer->start(
+        sub {
+            return msgpack( { %$DESCRIPTION, hash => $generation x 64,
+                params => [ { name => 'x', type => $generation == 1 ? 'any' : 'int64' } ] } );
+        },
+        sub {
+            $generation = 2;
+            die WHEN_READ if !$seen++;
+            return ( msgpack( [ 'stopping', [] ] ), UNAVAILABLE ) if $refused-- > 0;
+            return msgpack(7);
+        },
+        sub { $generation },
+        LyingServer::DESCRIPTIONS
+    );
+}
+
+subtest 'encoded again when nobody knows' => sub {
+    my %case = ( call => sub { $_[0]->f( $_[1] ) }, function => sub { $_[0]->function('f')->( $_[1] ) } );
+    for my $way ( sort keys %case ) {
+        my $f = sub {
+            my ( $refused, $value ) = @_;
+            my $liar = replaced($refused);
+            return $case{$way}->( Nearcall->new( $liar->address, timeout => 10 )->with( retry_unknown => 1 ), $value );
+        };
+        is( eval { $f->( 0, 5 ) }, 7, "$way: by what the server describes now" ) or diag $@;
+        outcome_is( error_of { $f->( 0, 'text' ) }, 'INVALID_ARGUMENT', 'unknown', "$way: what that does not take" );
+        outcome_is( error_of { $f->( 9, 5 ) }, 'UNAVAILABLE', 'unknown', "$way: not executed at last" );
+    }
+};
+
 subtest 'waiting for a server' => sub {
     my $liar = losing( 0, 8 );
     my $view = Nearcall->new( $liar->address )->with( attempts => 1, backoff => [ 0.000_001, 0.001 ] );

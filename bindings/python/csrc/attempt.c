@@ -11,6 +11,15 @@ int core_is_refused(const core_channel *channel, int r)
            && nearcall_error_outcome(channel->handle) == NEARCALL_OUTCOME_NOT_EXECUTED;
 }
 
+/* The same of a call whose earlier sending may have run it, which its caller lets run again: the last has ended
+ * because it does not fit the server that is there now. */
+static int is_refused_again(const core_client *client, const core_channel *channel, int r)
+{
+    return (r == NEARCALL_E_ABORTED || r == NEARCALL_E_INVALID_ARGUMENT)
+           && nearcall_error_outcome(channel->handle) == NEARCALL_OUTCOME_UNKNOWN
+           && client->view != NULL && client->view->retries_unknown;
+}
+
 /* What is sent: a request of so many values, or with none of them the one that was put together. */
 typedef struct request {
     nearcall_function *function;
@@ -54,6 +63,8 @@ static int send(core_client *client, core_channel *channel, const request *what,
     if (r == CORE_RAISED)
         return -1;
     refused = core_is_refused(channel, r);
+    if (attempt->reply != NULL && is_refused_again(client, channel, r))
+        refused = attempt->may_have_run = 1;
     core_raise(client->state, channel->handle, r);
     /* A signal's handler may have raised while the refusal was put into words. */
     return refused && PyErr_ExceptionMatches(client->state->error_class) ? REFUSED : -1;
@@ -136,6 +147,19 @@ static int attempt_once(core_client *client, core_entry *entry, core_channel *ch
     return r;
 }
 
+/* What ends the call now says nothing about what was sent before. */
+static void note_that_it_may_have_run(core_state *state)
+{
+    PyObject *error = core_exception_take();
+    PyObject *done = NULL;
+
+    if (error != NULL && PyObject_IsInstance(error, state->error_class) == 1)
+        done = PyObject_CallMethod(error, "_may_have_run", NULL);
+    PyErr_Clear();
+    Py_XDECREF(done);
+    core_exception_set(error);
+}
+
 int core_entry_attempt(core_client *client, core_entry *entry, core_channel *channel,
                        const core_arguments *arguments, int64_t timeout_ms, core_attempt *attempt)
 {
@@ -160,6 +184,8 @@ int core_entry_attempt(core_client *client, core_entry *entry, core_channel *cha
         left_ms = core_milliseconds_left(timeout_ms, started_ms);
     }
     Py_XDECREF(asked);
+    if (r != 0 && attempt->may_have_run)
+        note_that_it_may_have_run(client->state);
     return r == 0 ? 0 : -1;
 }
 

@@ -268,6 +268,7 @@ typedef struct core_view {
     nearcall_view *options;
     PyObject *reply_metadata; /* the dict that the metadata of replies go to; NULL: nowhere */
     uint32_t attempts_max;    /* 0: the client's */
+    int retries_unknown;      /* a call may be sent again when nobody knows whether it ran */
     int gives_buffers;        /* lists of numbers are returned as memoryviews */
 } core_view;
 
@@ -418,6 +419,7 @@ typedef struct core_attempt {
     core_plan *plan;         /* the arguments were encoded by it, and the result is decoded by it; kept */
     uint32_t revision;       /* the plan's */
     uint32_t attempts_left;
+    int may_have_run;        /* by a sending of an earlier encoding */
     int64_t started_ms;      /* when core_entry_attempt() began */
 } core_attempt;
 

@@ -74,6 +74,7 @@ static PyObject *make(PyTypeObject *type, const core_view *former, nearcall_view
     view->attempts_max = attempts_max;
     view->reply_metadata = NULL;
     view->gives_buffers = gives_buffers;
+    view->retries_unknown = former != NULL && former->retries_unknown;
     if (former != NULL) {
         view->gives_buffers |= former->gives_buffers;
         view->attempts_max = attempts_max ? attempts_max : former->attempts_max;
@@ -96,7 +97,7 @@ static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSE
     long long first_us, most_us;
     int wait_for_ready, retry_unknown, buffers;
     const char *traceparent, *key;
-    PyObject *former, *pairs, *reply_metadata;
+    PyObject *former, *pairs, *reply_metadata, *view;
     Py_ssize_t key_bytes;
 
     if (state == NULL
@@ -122,8 +123,11 @@ static PyObject *view_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSE
     options.trace_parent = traceparent;
     options.idempotency_key = (const uint8_t *)key;
     former = former == Py_None ? NULL : former;
-    return make(type, (core_view *)former, options_from(state, (core_view *)former, &options, pairs), attempts.value,
+    view = make(type, (core_view *)former, options_from(state, (core_view *)former, &options, pairs), attempts.value,
                 reply_metadata, buffers);
+    if (view != NULL && retry_unknown)
+        ((core_view *)view)->retries_unknown = 1;
+    return view;
 }
 
 static void view_dealloc(PyObject *self)

@@ -61,6 +61,10 @@ class NearcallError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.message, self.code, self.outcome, self.details))
 
+    def _may_have_run(self) -> None:
+        if self.outcome is Outcome.NOT_EXECUTED:
+            self.outcome = Outcome.UNKNOWN
+
 
 class Cancelled(NearcallError):
     """The caller gave the call up."""

@@ -17,7 +17,7 @@ import pytest
 
 import nearcall
 from nearcall import AsyncClient, Client, Outcome
-from scripted import ERROR, MSGPACK, NOT_EXECUTED, ScriptedServer, function, pack, send
+from scripted import ABORTED, ERROR, MSGPACK, NOT_EXECUTED, ScriptedServer, function, pack, send
 from support import Server, in_child
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -247,6 +247,40 @@ def test_outcome_of_several_attempts(opened: Open, folder: Path) -> None:
     with Losing(folder / "s", 1, 10) as server:
         with pytest.raises(nearcall.Unavailable, match="stopping") as caught:
             opened(server.address).with_options(retry_unknown=True).call("f")
+        assert caught.value.outcome is Outcome.UNKNOWN
+
+
+class Replaced(Losing):
+    """Loses the first request. Then it is as if another were in its place, whose function takes another type."""
+
+    features = 16
+
+    def __init__(self, path: Path, refused: int = 0) -> None:
+        super().__init__(path, 1, refused)
+        self.description = pack(function(["float64"], ["int64"], idempotent=True, hash="1" * 64))
+
+    def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
+        if self._lost > 0:
+            self.description = pack(function(["int64"], ["int64"], idempotent=True, hash="2" * 64))
+            self._instance += 1
+        elif b"\xcb" in payload:
+            send(connection, ERROR, call, MSGPACK, pack(["refused", []]), status=ABORTED | NOT_EXECUTED)
+            return
+        super()._answer_request(connection, call, codec, payload)
+
+
+def test_retry_unknown_encodes_again(opened: Open, folder: Path) -> None:
+    with Replaced(folder / "s") as server:
+        assert opened(server.address).with_options(retry_unknown=True).call("f", 5) == 7
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(("value", "refused", "code"), [(5.5, 0, "INVALID_ARGUMENT"), (5, 9, "UNAVAILABLE")])
+def test_outcome_of_what_was_encoded_again(opened: Open, folder: Path, value: float, refused: int, code: str) -> None:
+    with Replaced(folder / "s", refused) as server:
+        with pytest.raises(nearcall.NearcallError) as caught:
+            opened(server.address).with_options(retry_unknown=True).call("f", value)
+        assert caught.value.code.name == code
         assert caught.value.outcome is Outcome.UNKNOWN
 
 
