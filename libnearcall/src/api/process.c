@@ -202,7 +202,7 @@ NEARCALL_API size_t nearcall_unsent_bytes(const nearcall_client *client)
 {
     if (!is_usable(client) || nc_forked(&client->guard) || client->connection.state != NC_READY)
         return 0;
-    return nc_output_bytes(&client->connection);
+    return nc_output_bytes_to_send(&client->connection);
 }
 
 NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client)

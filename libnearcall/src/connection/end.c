@@ -21,7 +21,7 @@ static void reset(struct nc_connection *connection)
     connection->taken = 0;
     connection->skip_bytes = 0;
     connection->has_files = connection->refused = false;
-    connection->out.start = connection->out.end = 0;
+    connection->out.start = connection->out.end = connection->hole_bytes = 0;
     connection->borrowed = NULL;
     connection->borrowed_bytes = 0;
     connection->written = connection->received = connection->forsaken_end = 0;

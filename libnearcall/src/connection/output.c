@@ -41,6 +41,93 @@ static void queue_pong(nearcall_client *client)
     (void)nc_output_append(client, bytes, NC_FRAME_HEADER_BYTES + connection->pong_bytes);
 }
 
+/* ---- Holes: frames that were taken back. Each keeps its header, with a type that no frame has, so that
+ * frames can be counted off from any hole to the end. What is borrowed lies behind no hole: it
+ * begins only in an empty output. ---- */
+
+#define HOLE 0
+#define TYPE_AT 4
+
+static uint8_t *at_position(const struct nc_connection *connection, uint64_t position)
+{
+    return connection->out.data + connection->out.start + (size_t)(position - connection->written);
+}
+
+static size_t frame_bytes(const uint8_t *header)
+{
+    struct nc_frame frame;
+    nc_frame_decode(&frame, header);
+    return NC_FRAME_HEADER_BYTES + (size_t)frame.length;
+}
+
+static void forget_holes_alone(struct nc_connection *connection)
+{
+    struct nc_buffer *out = &connection->out;
+    if (connection->hole_bytes && connection->hole_bytes == nc_buffer_bytes(out))
+        out->start = out->end = connection->hole_bytes = 0;
+}
+
+void nc_output_skip_holes(struct nc_connection *connection)
+{
+    struct nc_buffer *out = &connection->out;
+    while (connection->hole_bytes && connection->hole_start == connection->written) {
+        size_t bytes = frame_bytes(out->data + out->start);
+        nc_buffer_consume(out, bytes);
+        connection->written += bytes;
+        connection->hole_bytes -= bytes;
+        connection->hole_start = connection->written;
+        while (connection->hole_bytes && at_position(connection, connection->hole_start)[TYPE_AT] != HOLE)
+            connection->hole_start += frame_bytes(at_position(connection, connection->hole_start));
+    }
+}
+
+/* Of the call, if there still is one, whose frame that is: a CANCEL begins elsewhere than its request. */
+static void move_call(nearcall_client *client, const uint8_t *header, uint64_t position, uint64_t bytes)
+{
+    bool is_ping = header[TYPE_AT] == NC_PING;
+    struct nc_call *call = nc_call_by_id(client, nc_get_u64(header + (is_ping ? NC_FRAME_HEADER_BYTES : 8)));
+    if (call && nc_call_is_on_connection(call) && !call->by_memory && call->frame_start == position) {
+        call->frame_start -= bytes;
+        call->frame_end -= bytes;
+    }
+}
+
+static void close_holes(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    struct nc_buffer *out = &connection->out;
+    uint64_t position = connection->hole_start, closed = 0;
+    size_t left = out->end - out->start - (size_t)(position - connection->written);
+    for (size_t bytes; left > 0; left -= bytes, position += bytes) {
+        uint8_t *header = at_position(connection, position);
+        bytes = frame_bytes(header);
+        if (header[TYPE_AT] == HOLE) {
+            closed += bytes;
+        } else {
+            move_call(client, header, position, closed);
+            memmove(header - closed, header, bytes);
+        }
+    }
+    out->end -= (size_t)closed;
+    connection->hole_bytes = 0;
+}
+
+/* Frames move only when more goes than stays: so whoever takes back many, in whatever order, moves
+ * fewer bytes than were taken back. */
+static void make_hole(nearcall_client *client, const struct nc_call *call)
+{
+    struct nc_connection *connection = &client->connection;
+    at_position(connection, call->frame_start)[TYPE_AT] = HOLE;
+    if (connection->hole_bytes == 0 || call->frame_start < connection->hole_start)
+        connection->hole_start = call->frame_start;
+    connection->hole_bytes += (size_t)(call->frame_end - call->frame_start);
+    forget_holes_alone(connection);
+    if (connection->hole_bytes > nc_output_bytes_to_send(connection))
+        close_holes(client);
+}
+
+/* ---- What the kernel has taken, and answers ---- */
+
 void nc_output_consume(nearcall_client *client, size_t sent)
 {
     struct nc_connection *connection = &client->connection;
@@ -51,6 +138,7 @@ void nc_output_consume(nearcall_client *client, size_t sent)
         connection->borrowed += sent - from_owned;
         connection->borrowed_bytes -= sent - from_owned;
     }
+    forget_holes_alone(connection);
     if (nc_output_bytes(connection) == 0) {
         connection->borrowed = NULL;
         nc_buffer_trim(&connection->out);
@@ -84,24 +172,14 @@ void nc_output_remove(nearcall_client *client, struct nc_call *call)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *out = &connection->out;
-    uint64_t bytes = call->frame_end - call->frame_start;
     uncount(connection, call);
-    size_t from = out->start + (size_t)(call->frame_start - connection->written);
     if (connection->borrowed_bytes) { /* what is borrowed is the tail of the last frame */
         connection->borrowed = NULL;
         connection->borrowed_bytes = 0;
-        out->end = from;
+        out->end = out->start + (size_t)(call->frame_start - connection->written);
         return;
     }
-    memmove(out->data + from, out->data + from + bytes, out->end - from - (size_t)bytes);
-    out->end -= (size_t)bytes;
-    for (struct nc_call *other = client->calls.used; other; other = other->next) {
-        if (nc_call_is_on_connection(other) && !other->by_memory &&
-            other->frame_start > call->frame_start) {
-            other->frame_start -= bytes;
-            other->frame_end -= bytes;
-        }
-    }
+    make_hole(client, call);
 }
 
 void nc_output_lost(nearcall_client *client)

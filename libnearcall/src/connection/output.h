@@ -24,8 +24,19 @@ int nc_output_own(nearcall_client *client);
 /* Without memory for the rest of a frame that was begun there is no connection any more. */
 void nc_output_lost(nearcall_client *client);
 
-/* Takes a frame of which the kernel has nothing yet out of the output. Frames
- * behind it move forward. */
+/* The output begins with what is to be sent next. What lies before it counts as written, so this is
+ * done only to send. */
+void nc_output_skip_holes(struct nc_connection *connection);
+
+/* How many bytes of its own the output has before the first hole, or in all. */
+static inline size_t nc_output_owned_bytes(const struct nc_connection *connection)
+{
+    return connection->hole_bytes ? (size_t)(connection->hole_start - connection->written)
+                                  : nc_buffer_bytes(&connection->out);
+}
+
+/* Takes a frame of which the kernel has nothing yet out of the output. It may stay there as a hole,
+ * which is not sent, until frames behind it move forward over many at once. */
 void nc_output_remove(nearcall_client *client, struct nc_call *call);
 
 /* A call that has ended while its frame is half sent: the rest goes on, and the caller may

@@ -138,7 +138,7 @@ void nc_stores_release(nearcall_client *client, const struct nc_stored *stored)
 int nc_stores_end_reply(nearcall_client *client, bool is_awaited, struct nc_fault *fault)
 {
     struct nc_stores *stores = &client->connection.stores;
-    size_t unread = nc_output_bytes(&client->connection);
+    size_t unread = nc_output_bytes_to_send(&client->connection);
     if (!stores->came.named)
         return 0;
     stores->came.named = false;

@@ -69,10 +69,14 @@ struct nc_connection {
     uint64_t taken; /* bytes of frames before the input's start */
     size_t skip_bytes; /* of a reply nobody waits for */
     struct nc_buffer out;
+    /* Frames that were taken back and still lie in out, though never alone. Owned by
+     * connection/output.c. */
+    size_t hole_bytes;
+    uint64_t hole_start; /* of the first, as frame_start of calls; meaningless when there is none */
     /* Follows out; the memory of a caller that is still inside the library. */
     const uint8_t *borrowed;
     size_t borrowed_bytes;
-    uint64_t written; /* frame bytes the kernel took since the welcome */
+    uint64_t written; /* frame bytes the kernel took since the welcome, and holes that it was spared */
     uint64_t received; /* bytes of the socket that were read since the welcome */
     uint64_t forsaken_end; /* of the last frame whose call ended while it was half sent; 0: none */
     int64_t moved_ns; /* when the kernel last took some of it */
@@ -110,6 +114,11 @@ struct nc_connection {
 static inline size_t nc_output_bytes(const struct nc_connection *connection)
 {
     return nc_buffer_bytes(&connection->out) + connection->borrowed_bytes;
+}
+/* The same without what was taken back. */
+static inline size_t nc_output_bytes_to_send(const struct nc_connection *connection)
+{
+    return nc_output_bytes(connection) - connection->hole_bytes;
 }
 
 /* ---- The end of a connection ---- */

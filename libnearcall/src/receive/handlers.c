@@ -287,7 +287,7 @@ static int on_drain(nearcall_client *client, const struct nc_frame *frame, const
     (void)fault;
     struct nc_connection *connection = &client->connection;
     connection->draining = true;
-    connection->out.start = connection->out.end = 0;
+    connection->out.start = connection->out.end = connection->hole_bytes = 0;
     connection->borrowed = NULL;
     connection->borrowed_bytes = 0;
     connection->forsaken_end = connection->written;

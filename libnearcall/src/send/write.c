@@ -82,9 +82,10 @@ void nc_flush(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     struct iovec parts[2];
     size_t count = 0;
+    nc_output_skip_holes(connection);
     if (nc_buffer_bytes(&connection->out))
         parts[count++] = (struct iovec){connection->out.data + connection->out.start,
-                                        nc_buffer_bytes(&connection->out)};
+                                        nc_output_owned_bytes(connection)};
     if (connection->borrowed_bytes)
         parts[count++] = (struct iovec){(void *)(uintptr_t)connection->borrowed,
                                         connection->borrowed_bytes};
