@@ -111,7 +111,7 @@ static void others_are_served(void)
 
 /* ---- One after the other, which cannot be answered ---- */
 
-static atomic_bool is_over, gave_up;
+static atomic_bool is_over, gave_up, has_ended;
 
 static void *give_without_end(void *argument)
 {
@@ -127,6 +127,7 @@ static void *give_without_end(void *argument)
         if (test_now_ms() > end)
             atomic_store(&gave_up, true);
     }
+    atomic_store(&has_ended, true);
     return argument;
 }
 
@@ -139,8 +140,10 @@ static void the_time_is_that_of_all(void)
                   NEARCALL_E_DEADLINE_EXCEEDED);
     CHECK(!atomic_load(&gave_up));
     atomic_store(&is_over, true);
-    nearcall_handoff_close(taker); /* the giver may wait for its hello */
+    while (!atomic_load(&has_ended))
+        (void)nearcall_handoff_wait(taker, 1); /* the giver may wait for its hello */
     CHECK_INT(pthread_join(giver, NULL), 0);
+    nearcall_handoff_close(taker);
 }
 
 int main(void)
