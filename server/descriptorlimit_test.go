@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"log/slog"
@@ -72,26 +71,7 @@ func startFewDescriptors(t *testing.T, directory string) (address string) {
 	child := exec.Command(os.Args[0], "-test.run=^TestOneUserLeavesDescriptors$")
 	child.Env = append(os.Environ(), fewDescriptorsIn+"="+directory)
 	child.Stderr = os.Stderr
-	input, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		input.Close()
-		child.Wait()
-	})
-	line, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the server says %q, %v", line, err)
-	}
-	return strings.TrimSpace(line)
+	return strings.TrimSpace(startChild(t, child))
 }
 
 // serveFewDescriptors serves a socket, for operators, and a loopback address, over which nobody

@@ -127,6 +127,15 @@ func startAsOtherUser(t *testing.T) (path string) {
 	if os.Geteuid() == 0 {
 		child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
 	}
+	if line := startChild(t, child); line != "ready\n" {
+		t.Fatalf("the server says %q", line)
+	}
+	return path
+}
+
+// startChild starts a server that ends with its input, and returns the line that it says when it serves.
+func startChild(t *testing.T, child *exec.Cmd) (line string) {
+	t.Helper()
 	input, err := child.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -142,10 +151,10 @@ func startAsOtherUser(t *testing.T) (path string) {
 		input.Close()
 		child.Wait()
 	})
-	if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
+	if line, err = bufio.NewReader(output).ReadString('\n'); err != nil {
 		t.Fatalf("the server says %q, %v", line, err)
 	}
-	return path
+	return line
 }
 
 func serveUntilRefused(t *testing.T, path string) {

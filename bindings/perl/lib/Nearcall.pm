@@ -521,8 +521,7 @@ blocking, as others are, and are closed when you drop them.
 
 =item Shared variables
 
-Variables of L<threads::shared> are sent like others, value by value. Use C<lock> if other threads may change them
-meanwhile.
+Variables of L<threads::shared> are sent like others, value by value. C<lock> them if other threads may change them.
 
 =item Tied variables and overloaded objects
 
@@ -571,9 +570,8 @@ own. Whatever the child does with objects that it has inherited, even if it drop
 parent's connection. Calls in flight are the parent's: in the child, waiting throws C<UNAVAILABLE>, outcome unknown.
 
 A new thread (L<threads>, or mod_perl under a threaded MPM) has copies of all objects, which open a connection of
-their own when they are first used. No thread disturbs another's. Calls that were in flight belong to the thread that
-began them; waiting for a copy throws C<UNAVAILABLE>, outcome unknown. L<Nearcall::Handoff> objects stay with their
-thread: in another one they are C<undef>.
+their own when they are first used. No thread disturbs another's. Calls in flight belong to the thread that began them;
+waiting for a copy throws C<UNAVAILABLE>, outcome unknown. In another thread, L<Nearcall::Handoff> objects are C<undef>.
 
 =head1 GO IN THE SAME PROCESS
 
@@ -584,13 +582,12 @@ of a function call. Functions that have proved to be slow, and calls of C<begin>
 All methods and errors are the same, and C<transport> is C<same process>.
 
 Children that are forked later call the process that loaded the library, through the same handle or through one that
-they open for the same file, so that all of them see the same state. So open the handle before the fork and keep the
-process alive: when it ends, calls of its children fail with C<UNAVAILABLE>. A program that makes itself a daemon must
-open the handle after that. With C<?children=own> at the end of the address the library is loaded at the first call
-instead, by each process that was forked without a loaded library.
+they open for the same file, and see the same state. So open the handle before the fork and keep the process alive:
+when it ends, calls of its children fail with C<UNAVAILABLE>. A daemon must open the handle when it has become one.
+With C<?children=own> at the end of the address, a process without a loaded library loads its own at its first call.
 
-A process can load only one Go library, and never unloads it. The library brings the threads of the Go runtime with
-it. C<%SIG> works as usual, but while a function runs in this process signals wait.
+A process can load only one Go library, whose runtime brings threads, and never unloads it. C<%SIG> works as usual,
+but while a function runs in this process signals wait.
 
 =head1 SEE ALSO
 
