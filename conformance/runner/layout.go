@@ -100,6 +100,7 @@ var frameTypes = []struct {
 	13: {"MEMORY", []string{"fds"}},
 	14: {"STORE", []string{"deadline_ms"}},
 	15: {"RELEASE", nil},
+	16: {"ASK", []string{"deadline_ms"}},
 }
 
 var codecNames = []string{"raw", "msgpack", "json", "protobuf", "packed"}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"io"
 	"net"
 	"syscall"
@@ -45,6 +46,31 @@ const (
 	// everything: the reset is reported if bytes were left unread, and at no other time.
 	UnreadReported
 )
+
+// A QuietCarrier can tell whether nothing has arrived, so that a caller may leave it unread
+// while no call waits.
+type QuietCarrier interface {
+	Carrier
+	// Quiet reports whether nothing has arrived and the stream has not ended, as far as the
+	// kernel tells at once. It never waits. Nobody else may be reading.
+	Quiet() (quiet bool, err error)
+}
+
+// An Undelivered carrier may know, once its connection has ended, that some of the bytes
+// which it had taken never reached the peer.
+type Undelivered interface {
+	// UndeliveredFrom returns how many of the bytes that were taken may have been delivered:
+	// those behind certainly were not, and never will be.
+	UndeliveredFrom() (offset uint64, known bool)
+}
+
+// An Identified carrier makes sure who the peer is before any byte of the protocol.
+type Identified interface {
+	// Secure makes the handshake, within the context's time.
+	Secure(ctx context.Context) error
+	// Names returns the names of the peer's certificate, or nil if it has shown none.
+	Names() []string
+}
 
 // An OfferingCarrier also takes bytes from a writer that must not wait.
 type OfferingCarrier interface {

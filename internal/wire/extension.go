@@ -15,6 +15,7 @@ const (
 	ExtensionSoftware       ExtensionType = 1
 	ExtensionRefusal        ExtensionType = 2
 	ExtensionValueBytesMax  ExtensionType = 3
+	ExtensionConnectionKey  ExtensionType = 4
 	ExtensionTraceParent    ExtensionType = 16
 	ExtensionIdempotencyKey ExtensionType = 17
 	ExtensionMetadata       ExtensionType = 18

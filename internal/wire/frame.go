@@ -28,13 +28,14 @@ const (
 	Memory     FrameType = 13
 	Store      FrameType = 14
 	Release    FrameType = 15
+	Ask        FrameType = 16
 )
 
 var frameTypeNames = [...]string{
 	Request: "REQUEST", Reply: "REPLY", Error: "ERROR", Cancel: "CANCEL",
 	StreamData: "STREAM DATA", StreamEnd: "STREAM END", Credit: "CREDIT",
 	Ping: "PING", Pong: "PONG", Resolve: "RESOLVE", Drain: "DRAIN",
-	Wake: "WAKE", Memory: "MEMORY", Store: "STORE", Release: "RELEASE",
+	Wake: "WAKE", Memory: "MEMORY", Store: "STORE", Release: "RELEASE", Ask: "ASK",
 }
 
 // String returns the type's name as the specification writes it.

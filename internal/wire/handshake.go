@@ -43,6 +43,8 @@ const (
 	FeaturePackedLists Feature = 1 << 6
 	// FeatureStores lets payloads that no frame holds lie in memory files of the server's.
 	FeatureStores Feature = 1 << 7
+	// FeatureAsks lets a caller ask what became of calls of a connection that has ended.
+	FeatureAsks Feature = 1 << 8
 )
 
 // A Hello is what a caller says first.
@@ -76,8 +78,11 @@ type Welcome struct {
 	CallsInFlightMax  uint32
 	SchemaHash        uint64
 	ValueBytesMax     uint64 // as in the hello
-	Software          string
-	Refusal           string
+	// Key names the connection for an ASK on another one. It travels only with FeatureAsks, and
+	// is zero if nothing was said.
+	Key      ConnectionKey
+	Software string
+	Refusal  string
 }
 
 // Append appends the hello to b.
@@ -126,6 +131,9 @@ func (w *Welcome) Append(b []byte) []byte {
 	}
 	if w.ValueBytesMax > 0 {
 		b = appendValueBytesMax(b, w.ValueBytesMax)
+	}
+	if w.Key != (ConnectionKey{}) {
+		b = AppendExtension(b, ExtensionConnectionKey, string(w.Key[:]))
 	}
 	return setTotal(b, start)
 }
@@ -217,6 +225,7 @@ func ParseWelcome(b []byte, w *Welcome) (int, error) {
 	software, _ := FindExtension(extensions, ExtensionSoftware)
 	refusal, _ := FindExtension(extensions, ExtensionRefusal)
 	w.Software, w.Refusal, w.ValueBytesMax = string(software), string(refusal), valueBytesMax(extensions)
+	w.Key = connectionKey(extensions)
 	return total, checkWelcome(w, extensions)
 }
 

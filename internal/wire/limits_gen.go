@@ -285,6 +285,105 @@ const (
 	// quarter of an hour; a restart of a router takes less than this.
 	TcpUnansweredMs = 30000
 
+	// TcpSilenceMs (ms): how long a peer beyond this machine may be silent while a
+	// call waits for it, before the connection has ended, where an address has
+	// other endpoints or parameter `silence` says so. Why: twenty times what a
+	// packet takes around the earth; a call that waits for a host that is gone
+	// should go to another one soon.
+	TcpSilenceMs        = 1000
+	TcpSilenceMsCeiling = 300000
+
+	// PeerAskMs (ms): how long nothing comes from such a peer while a call waits,
+	// before it is asked by a PING. Why: three questions fit into the silence that
+	// ends a connection.
+	PeerAskMs = 300
+
+	// TlsHandshakesMax (handshakes): TLS handshakes for which a server computes
+	// keys at once; one that waits for its peer does not count. Why: a handshake
+	// takes a millisecond of a processor; a flood of them must leave room for
+	// calls.
+	TlsHandshakesMax = 64
+
+	// TlsSealedBytesMax (bytes): bytes of one connection that are sealed by TLS
+	// and wait for the kernel. Why: what is sealed cannot be withdrawn any more,
+	// and its outcome is unknown if the connection ends; four records keep the
+	// kernel busy.
+	TlsSealedBytesMax = 65536
+
+	// CertificateLookMs (ms): how often the files of certificates are looked at,
+	// when connections are made. Why: a renewed certificate is used within a
+	// second, and a thousand connections cost one look.
+	CertificateLookMs = 1000
+
+	// AddressEndpointsMax (endpoints): endpoints of one address, with all that its
+	// names stand for. Why: a caller keeps one connection to each that it uses.
+	AddressEndpointsMax = 16
+
+	// EndpointConnectMs (ms): how long a caller tries to connect to one endpoint
+	// before it goes to the next; the last one has all the time that is left. Why:
+	// a handshake around the earth takes less than half a second.
+	EndpointConnectMs        = 1000
+	EndpointConnectMsCeiling = 300000
+
+	// EndpointRestFirstMs (ms): how long an endpoint that failed is left alone;
+	// twice as long after each further failure, and drawn from half to one and a
+	// half of that. Why: a server that restarts is back soon; one that does not
+	// must not cost every call a try.
+	EndpointRestFirstMs = 100
+
+	// EndpointRestMs (ms): the longest time for which an endpoint that failed is
+	// left alone. Why: a host that is back takes calls again within ten to fifteen
+	// seconds.
+	EndpointRestMs = 10000
+
+	// EndpointFullMs (ms): how long an endpoint that had no room for a call is
+	// left alone. Why: room comes back when calls end; a caller that asks all the
+	// time takes what is left of it.
+	EndpointFullMs = 50
+
+	// EndpointReturnMs (ms): how often a caller that uses a farther endpoint looks
+	// whether a nearer one is back. Why: being back late by a second costs a
+	// second of longer ways; looking costs a connection.
+	EndpointReturnMs = 1000
+
+	// LookupMs (ms): how long the addresses that a name stands for are used before
+	// they are looked up again. Why: as long as names of services that move
+	// usually live.
+	LookupMs = 30000
+
+	// EndedConnectionsMax (connections): ended connections of which a server
+	// remembers how far their calls came. Why: 2 KiB each at most; callers ask
+	// within a second after a connection has ended.
+	EndedConnectionsMax        = 4096
+	EndedConnectionsMaxCeiling = 1048576
+
+	// EndedConnectionsPerUserMax (connections): the same of one user. Why: one
+	// user cannot make the server forget the connections of others.
+	EndedConnectionsPerUserMax = 1024
+
+	// EndedConnectionMs (ms): for how long it remembers them. Why: a call has a
+	// deadline of 30 seconds by default, and nobody asks after it.
+	EndedConnectionMs        = 60000
+	EndedConnectionMsCeiling = 3600000
+
+	// KeptMarks (calls): start marks of a local connection that has no shared
+	// memory yet. Why: shared memory, which has marks of its own, comes after
+	// sixteen calls; 512 bytes.
+	KeptMarks = 64
+
+	// KeptMarksRemote (calls): start marks of a connection from another machine.
+	// Why: so many replies may be on their way; 2 KiB.
+	KeptMarksRemote = 256
+
+	// AskedCallsMax (calls): calls that one ASK may ask about. Why: the frame
+	// stays as small as a large hello.
+	AskedCallsMax = 512
+
+	// AskWaitMs (ms): how long an answer to ASK waits for functions that were
+	// started to return. Why: a function that returns soon is a known outcome; the
+	// caller waits no longer than its deadline in any case.
+	AskWaitMs = 1000
+
 	// HandoffWindow (handoffs): GIVEs that wait for their answer on one channel,
 	// in one direction. Why: below what the kernel lets be in flight.
 	HandoffWindow        = 64

@@ -86,6 +86,8 @@ var rules = [...]rule{
 	Store: {senders: CallerSide, uses: usesCallID | drawsCallID | usesDeadline | usesPayload, feature: FeatureStores,
 		payloadMin: StoreAskBytes, payloadMax: StoreAskBytes},
 	Release: {senders: CallerSide, uses: usesPayload, feature: FeatureStores, payloadMin: releaseBytes, payloadMax: releaseBytes},
+	Ask: {senders: CallerSide, uses: usesCallID | drawsCallID | usesDeadline | usesPayload, feature: FeatureAsks,
+		payloadMin: askBytesMin, payloadMax: askBytesMax, payloadLimit: "asked_calls_max"},
 }
 
 // A Parser cuts the bytes that one side sends into frames and refuses what the

@@ -32,10 +32,12 @@ var arrows = []layer{
 	// What everybody may know.
 	{"status", nil},
 	{"intercept", nil},
+	{"forward", []string{"status", "intercept"}},
 	{"observe", []string{"status", "intercept"}},
 	{"spin", nil},
 	{"internal/wire", nil},
 	{"internal/address", []string{"spin"}},
+	{"internal/endpoints", nil},
 	{"internal/monotonic", []string{systemCalls}},
 	{"internal/peercred", []string{systemCalls}},
 	{"internal/rights", []string{systemCalls}},
@@ -57,6 +59,8 @@ var arrows = []layer{
 
 	// How bytes travel: below whoever serves or calls, and blind to both.
 	{"internal/transport", []string{"status", "spin", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/rights", systemCalls}},
+	// TLS costs those who use it, and nobody else.
+	{"internal/transport/tls", []string{"internal/wire", "internal/address", "internal/transport", systemCalls}},
 	{"internal/transport/eventloop", []string{"internal/address", "internal/rights", "internal/transport", anything}},
 
 	// From a decoded request to the user's function.
@@ -65,11 +69,13 @@ var arrows = []layer{
 		"internal/codec", "internal/descriptors", "internal/invoke", "internal/memory", "internal/peercred", messagePack}},
 
 	// What users import. Server and client do not know each other.
-	{"server", []string{"status", "intercept", "observe", "spin", "internal/direct", "internal/nexts", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+	{"server", []string{"status", "intercept", "observe", "spin", "forward", "internal/direct", "internal/nexts", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport", "internal/dispatch"}},
 	{"server/eventloop", []string{"server", "internal/transport/eventloop"}},
-	{"client", []string{"status", "intercept", "observe", "spin", "internal/nexts", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
+	{"server/servertls", []string{"server", "status", "internal/transport", "internal/transport/tls"}},
+	{"client", []string{"status", "intercept", "observe", "spin", "forward", "internal/endpoints", "internal/nexts", "internal/wire", "internal/address", "internal/monotonic", "internal/peercred", "internal/msgpack",
 		"internal/schema", "internal/codec", "internal/descriptors", "internal/transport"}},
+	{"client/clienttls", []string{"client", "status", "internal/transport", "internal/transport/tls"}},
 	{"handoff", []string{"status", "internal/wire", "internal/address", "internal/hostname", "internal/peercred", "internal/rights", "internal/transport", systemCalls}},
 	{"resident", []string{"status", "internal/wire", "internal/address", "internal/peercred", "internal/rights", "handoff", systemCalls}},
 	{"resident/residentcobra", []string{"resident", anything}},
@@ -78,7 +84,7 @@ var arrows = []layer{
 
 	// Functions and programs that the command, the tests and the benchmarks share.
 	{"tests/programs/demo", []string{"status", "server"}},
-	{"tests/programs/testserver", []string{"status", "server", "tests/programs/demo", "internal/wire"}},
+	{"tests/programs/testserver", []string{"status", "server", "server/servertls", "tests/programs/demo", "internal/wire"}},
 	{"server/eventloop/eventserver", []string{"server", "server/eventloop", "tests/programs/testserver"}},
 	{"tests/programs/shop", []string{"status", "server"}},
 	{"tests/programs/shopserver", []string{"server", "tests/programs/shop"}},
@@ -87,16 +93,17 @@ var arrows = []layer{
 	{"tests/programs/testlibrary", []string{"server", "embed", "tests/programs/demo"}},
 
 	// What stands on top. Others' modules are their own affair: they are nested.
-	{"gateway", []string{"status", "server", "client", anything}},
-	{"cmd", []string{"status", "spin", "server", "client", "handoff", "resident", "internal/address", "internal/hostname", "internal/rights", "internal/transport", "internal/schema",
+	{"gateway", []string{"status", "intercept", "observe", "forward", "server", "server/servertls", "client", "client/clienttls", "internal/endpoints", "internal/transport",
+		"internal/wire", "internal/monotonic", anything}},
+	{"cmd", []string{"status", "spin", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "internal/address", "internal/hostname", "internal/rights", "internal/transport", "internal/schema",
 		"internal/codec", "tests/programs/demo", "internal/cputime", "internal/machine",
 		"internal/decades", "internal/windows", "internal/peercred", anything}},
-	{"conformance", []string{"status", "server", "client", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},
-	{"tests", []string{"status", "observe", "spin", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/rights",
+	{"conformance", []string{"status", "server", "server/servertls", "client", "client/clienttls", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},
+	{"tests", []string{"status", "observe", "spin", "forward", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/rights",
 		"internal/transport/sharedmemory/memorytest", anything}},
-	{"benchmarks", []string{"status", "spin", "server", "client", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/demo",
+	{"benchmarks", []string{"status", "spin", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/demo",
 		"tests/programs/shop", "internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
-	{"examples", []string{"status", "intercept", "observe", "spin", "server", "client", "handoff", "resident", "resident/residentcobra", "embed", anything}},
+	{"examples", []string{"status", "intercept", "observe", "spin", "forward", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "embed", anything}},
 	{"tools", []string{anything}},
 }
 

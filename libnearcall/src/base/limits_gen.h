@@ -181,6 +181,67 @@
 /* ms: how long the peer's host may leave unanswered what was sent on a TCP connection, and such questions, before the connection has ended. */
 #define NC_TCP_UNANSWERED_MS 30000
 
+/* ms: how long a peer beyond this machine may be silent while a call waits for it, before the connection has ended, where an address has other endpoints or parameter `silence` says so. */
+#define NC_TCP_SILENCE_MS 1000
+#define NC_TCP_SILENCE_MS_CEILING 300000
+
+/* ms: how long nothing comes from such a peer while a call waits, before it is asked by a PING. */
+#define NC_PEER_ASK_MS 300
+
+/* handshakes: TLS handshakes for which a server computes keys at once; one that waits for its peer does not count. */
+#define NC_TLS_HANDSHAKES_MAX 64
+
+/* bytes: bytes of one connection that are sealed by TLS and wait for the kernel. */
+#define NC_TLS_SEALED_BYTES_MAX 65536
+
+/* ms: how often the files of certificates are looked at, when connections are made. */
+#define NC_CERTIFICATE_LOOK_MS 1000
+
+/* endpoints: endpoints of one address, with all that its names stand for. */
+#define NC_ADDRESS_ENDPOINTS_MAX 16
+
+/* ms: how long a caller tries to connect to one endpoint before it goes to the next; the last one has all the time that is left. */
+#define NC_ENDPOINT_CONNECT_MS 1000
+#define NC_ENDPOINT_CONNECT_MS_CEILING 300000
+
+/* ms: how long an endpoint that failed is left alone; twice as long after each further failure, and drawn from half to one and a half of that. */
+#define NC_ENDPOINT_REST_FIRST_MS 100
+
+/* ms: the longest time for which an endpoint that failed is left alone. */
+#define NC_ENDPOINT_REST_MS 10000
+
+/* ms: how long an endpoint that had no room for a call is left alone. */
+#define NC_ENDPOINT_FULL_MS 50
+
+/* ms: how often a caller that uses a farther endpoint looks whether a nearer one is back. */
+#define NC_ENDPOINT_RETURN_MS 1000
+
+/* ms: how long the addresses that a name stands for are used before they are looked up again. */
+#define NC_LOOKUP_MS 30000
+
+/* connections: ended connections of which a server remembers how far their calls came. */
+#define NC_ENDED_CONNECTIONS_MAX 4096
+#define NC_ENDED_CONNECTIONS_MAX_CEILING 1048576
+
+/* connections: the same of one user. */
+#define NC_ENDED_CONNECTIONS_PER_USER_MAX 1024
+
+/* ms: for how long it remembers them. */
+#define NC_ENDED_CONNECTION_MS 60000
+#define NC_ENDED_CONNECTION_MS_CEILING 3600000
+
+/* calls: start marks of a local connection that has no shared memory yet. */
+#define NC_KEPT_MARKS 64
+
+/* calls: start marks of a connection from another machine. */
+#define NC_KEPT_MARKS_REMOTE 256
+
+/* calls: calls that one ASK may ask about. */
+#define NC_ASKED_CALLS_MAX 512
+
+/* ms: how long an answer to ASK waits for functions that were started to return. */
+#define NC_ASK_WAIT_MS 1000
+
 /* handoffs: GIVEs that wait for their answer on one channel, in one direction. */
 #define NC_HANDOFF_WINDOW 64
 #define NC_HANDOFF_WINDOW_CEILING 240

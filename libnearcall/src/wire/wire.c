@@ -31,12 +31,12 @@ struct rule {
     uint8_t senders;
     uint8_t call_id;
     uint8_t codec;
-    uint8_t function_id; /* 0: none, 1: may, 2: must, unless it can be the answer to a STORE */
+    uint8_t function_id; /* 0: none, 1: may, 2: must, unless it can answer a STORE or an ASK */
     uint8_t deadline;
     uint8_t status;
     uint8_t extensions;
     uint8_t descriptors; /* that come with each */
-    uint8_t feature; /* without which the type is illegal; 0: none */
+    uint16_t feature; /* without which the type is illegal; 0: none */
     uint32_t payload_min;
     uint32_t payload_max; /* without limit: UINT32_MAX, the frame's limit holds */
     const char *payload; /* both as text; NULL: any */
@@ -71,6 +71,10 @@ static const struct rule rules[] = {
                   NC_STORE_ASK_BYTES, NC_STORE_ASK_BYTES, NC_TEXT(NC_STORE_ASK_BYTES)},
     [NC_RELEASE] = {"RELEASE", NC_FROM_CALLER, ID_ZERO, NO_CODEC, 0, 0, 0, 0, 0, NC_FEATURE_STORES,
                     NC_RELEASE_BYTES, NC_RELEASE_BYTES, NC_TEXT(NC_RELEASE_BYTES)},
+    [NC_ASK] = {"ASK", NC_FROM_CALLER, ID_SET, NO_CODEC, 0, 1, 0, 0, 0, NC_FEATURE_ASKS,
+                NC_CONNECTION_KEY_BYTES + NC_ASKED_CALL_BYTES,
+                NC_CONNECTION_KEY_BYTES + NC_ASKED_CALLS_MAX * NC_ASKED_CALL_BYTES,
+                "that of 1 to " NC_TEXT(NC_ASKED_CALLS_MAX) " calls (limit asked_calls_max, which is fixed)"},
 };
 
 static int refuse(struct nc_fault *fault, int code, const char *subject, const char *field,
@@ -187,7 +191,8 @@ int nc_frame_check(const struct nc_frame *frame, enum nc_sender sender, uint64_t
         return -1;
     if (frame->function_id && !rule->function_id)
         return malformed(fault, rule->name, "function id", frame->function_id, "0");
-    if (!frame->function_id && rule->function_id == 2 && !frame->extension_bytes)
+    if (!frame->function_id && rule->function_id == 2 && !frame->extension_bytes &&
+        !(features & NC_FEATURE_ASKS))
         return malformed(fault, rule->name, "function id", 0, "1 and above");
     if (frame->deadline_ms && !rule->deadline)
         return malformed(fault, rule->name, "deadline", frame->deadline_ms, "0");

@@ -26,7 +26,8 @@ enum nc_feature {
     NC_FEATURE_SHARED_MEMORY = 8,
     NC_FEATURE_DESCRIPTIONS = 16,
     NC_FEATURE_PACKED_LISTS = 64,
-    NC_FEATURE_STORES = 128
+    NC_FEATURE_STORES = 128,
+    NC_FEATURE_ASKS = 256
 };
 
 enum nc_frame_type {
@@ -44,7 +45,8 @@ enum nc_frame_type {
     NC_WAKE = 12,
     NC_MEMORY = 13,
     NC_STORE = 14,
-    NC_RELEASE = 15
+    NC_RELEASE = 15,
+    NC_ASK = 16
 };
 
 /* A descriptor in a payload: a MessagePack extension of one byte, its number. */
@@ -69,10 +71,15 @@ enum nc_frame_type {
 #define NC_RELEASE_BYTES 12
 #define NC_VALUE_BYTES_MAX_BYTES 8
 
+/* The payload of an ASK: a connection's key, then the ids of calls. */
+#define NC_CONNECTION_KEY_BYTES 16
+#define NC_ASKED_CALL_BYTES 8
+
 enum nc_extension_type {
     NC_EXTENSION_SOFTWARE = 1,
     NC_EXTENSION_REFUSAL = 2,
     NC_EXTENSION_VALUE_BYTES_MAX = 3,
+    NC_EXTENSION_CONNECTION_KEY = 4,
     NC_EXTENSION_TRACE_PARENT = 16,
     NC_EXTENSION_IDEMPOTENCY_KEY = 17,
     NC_EXTENSION_METADATA = 18,
