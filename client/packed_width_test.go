@@ -134,3 +134,53 @@ func TestBlocksOnReplacedServer(t *testing.T) {
 		eventually(t, func() bool { return c.Transport() == "" }, func() string { return "the end was not read" })
 	}
 }
+
+func registerLists(s *server.Server) {
+	s.Register("integers", func(count int64) []int32 { return manySevens[int32](count) }, server.Params("count"))
+	s.Register("floats", func(count int64) []float32 { return manySevens[float32](count) }, server.Params("count"))
+	s.Register("record", func(count int64) record[int32] { return record[int32]{manySevens[int32](count)} }, server.Params("count"))
+	s.Register("two", func(count int64) ([]int32, int64) { return manySevens[int32](count), 1 }, server.Params("count"))
+	s.Register("same", func(numbers []float64) []float64 { return numbers }, server.Params("numbers"))
+}
+
+func manySevens[E int32 | float32 | float64](count int64) []E {
+	numbers := make([]E, count)
+	for i := range numbers {
+		numbers[i] = 7
+	}
+	return numbers
+}
+
+// resultOf calls by name and by a function made before, which must be one.
+func resultOf[R any](t *testing.T, c *client.Client, name string, count int64, first func(R) float64) {
+	t.Helper()
+	got, err := client.Call[R](context.Background(), c, name, count)
+	if err != nil || first(got) != 7 {
+		t.Errorf("Call[%T] of %s, %d elements: %v", got, name, count, err)
+	}
+	if got, err = client.Func1[int64, R](c, name)(context.Background(), count); err != nil || first(got) != 7 {
+		t.Errorf("Func1[int64, %T] of %s, %d elements: %v", got, name, count, err)
+	}
+}
+
+// TestResultsOfAnotherWidth: a program that wants wider numbers gets them, however long the list is
+// and by whatever it is called.
+func TestResultsOfAnotherWidth(t *testing.T) {
+	c := newClient(t, serve(t, "unix:"+filepath.Join(t.TempDir(), "s"), registerLists))
+	for _, count := range []int64{3, 1000} {
+		resultOf(t, c, "integers", count, func(got []int64) float64 { return float64(got[count-1]) })
+		resultOf(t, c, "integers", count, func(got []float64) float64 { return got[count-1] })
+		resultOf(t, c, "floats", count, func(got []float64) float64 { return got[count-1] })
+		resultOf(t, c, "record", count, func(got record[int64]) float64 { return float64(got.Numbers[count-1]) })
+		resultOf(t, c, "two", count, func(got struct {
+			A []int64
+			B int64
+		}) float64 {
+			return float64(got.A[count-1])
+		})
+		got, err := client.Call[[]any](context.Background(), c, "same", manySevens[float64](count))
+		if err != nil || got[count-1] != float64(7) {
+			t.Errorf("Call[[]any] of same, %d elements: %v", count, err)
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 type None struct{}
 
 // resultOptions are those by which results are decoded.
-const resultOptions = codec.IgnoreUnknownFields | codec.ListFillsFields
+const resultOptions = codec.IgnoreUnknownFields | codec.ListFillsFields | codec.WidenLists
 
 // isNone reports whether the program wants no result.
 func isNone(result reflect.Type) bool {

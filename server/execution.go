@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 
 	"github.com/nearcall/nearcall/internal/codec"
@@ -104,7 +105,9 @@ func (e *execution) run(ctx context.Context) {
 			e.err = e.recovered(panicText(cause), "panicked")
 		case !returned:
 			e.giveBackDecoded()
-			e.err = e.recovered("", "ended its goroutine (runtime.Goexit)")
+			if e.err = e.callError; e.err == nil {
+				e.err = e.recovered("", leftGoroutine)
+			}
 			e.markEnd()
 			if e.reader != nil {
 				go e.reader.goOn(e.reader)
@@ -226,8 +229,11 @@ func (e *execution) intercept(ctx context.Context, round uint64, index int) erro
 				return refusedf(status.Internal, "an interceptor called next when its call was over")
 			}
 			defer e.nexts.Leave()
-			defer e.recoverNext(&err)
-			return e.intercept(ctx, round, index+1)
+			left := true
+			defer e.recoverNext(&err, &left)
+			err = e.intercept(ctx, round, index+1)
+			left = false
+			return err
 		})
 	}
 	if !e.nexts.Claim() {
@@ -239,18 +245,28 @@ func (e *execution) intercept(ctx context.Context, round uint64, index int) erro
 }
 
 // recoverNext makes a panic of the function, or of an interceptor inside, the error of next: the
-// goroutine may be one that an interceptor has started, where nobody else recovers.
-func (e *execution) recoverNext(err *error) {
+// goroutine may be one that an interceptor has started, where nobody else recovers. left tells that
+// the function or the interceptor did not return; without a panic it has ended the goroutine.
+func (e *execution) recoverNext(err *error, left *bool) {
 	cause := recover()
-	if cause == nil {
+	if cause == nil && !*left {
 		return
 	}
 	e.giveBackDecoded()
-	*err = e.recovered(panicText(cause), "panicked")
-	if e.called && !e.returned {
+	running := e.called && !e.returned
+	switch {
+	case cause != nil:
+		*err = e.recovered(panicText(cause), "panicked")
+	case running:
+		*err = e.recovered("", leftGoroutine)
+	}
+	if running {
 		e.callError, e.returned = *err, true
 	}
 }
+
+// leftGoroutine is what a function did that neither returned nor panicked.
+const leftGoroutine = "ended its goroutine (runtime.Goexit)"
 
 // settle turns the error that interceptors have returned into one that can be sent.
 // Whether the function ran is decided only by what happened here, not by other calls
@@ -293,14 +309,36 @@ func (e *execution) finish() {
 }
 
 // panicText returns what a panic says. The value may have code of its own, which may do
-// anything but end this goroutine, whose call is not answered yet.
+// anything but end this goroutine, whose call is not answered yet, or the process: it may end
+// its own goroutine, and it may panic. Of values that have neither a text nor one that is short
+// the type is told: they may contain themselves.
 func panicText(cause any) string {
 	text := make(chan string, 1)
 	go func() {
-		defer close(text)
-		text <- fmt.Sprint(cause)
+		said := false
+		defer func() {
+			if recover(); !said {
+				text <- fmt.Sprintf("a %T, whose text cannot be had", cause)
+			}
+		}()
+		text <- sayPanic(cause)
+		said = true
 	}()
 	return <-text
+}
+
+func sayPanic(cause any) string {
+	switch known := cause.(type) {
+	case error:
+		return known.Error()
+	case fmt.Stringer:
+		return known.String()
+	}
+	switch reflect.ValueOf(cause).Kind() {
+	case reflect.Slice, reflect.Map, reflect.Struct, reflect.Array, reflect.Pointer, reflect.Interface:
+		return fmt.Sprintf("a %T", cause)
+	}
+	return fmt.Sprint(cause)
 }
 
 // recovered logs what the function did instead of returning, and returns the error that

@@ -78,6 +78,34 @@ func TestPanicWhoseTextEndsTheGoroutine(t *testing.T) {
 	}
 }
 
+// A nestedPanic panics with itself when it is to say what it is.
+type nestedPanic struct{}
+
+func (n nestedPanic) Error() string { panic(n) }
+
+// TestPanicWhoseTextPanics: package fmt lets such a panic through, in a goroutine where nobody
+// would recover it. The text of a value that contains itself would not end.
+func TestPanicWhoseTextPanics(t *testing.T) {
+	endless := make([]any, 1)
+	endless[0] = endless
+	s := newServer(t)
+	register(t, s, "panics", func() { panic(nestedPanic{}) })
+	register(t, s, "returns", func() error { return nestedPanic{} })
+	register(t, s, "raw", func([]byte) []byte { panic(nestedPanic{}) })
+	register(t, s, "endless", func() { panic(endless) })
+	register(t, s, "one", func() int64 { return 1 })
+	c := connect(t, start(t, s))
+	for _, name := range []string{"panics", "returns", "endless"} {
+		_, failure := c.call(name)
+		wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+	}
+	_, failure := c.call("raw", []byte{1})
+	wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+	if value, failure := c.call("one"); value != int64(1) {
+		t.Errorf("one = %v, %v", value, failure)
+	}
+}
+
 // wantNoCallsInFlight checks that what ended is counted so: a server whose calls
 // are all over stops at once.
 func wantNoCallsInFlight(t *testing.T, s *server.Server) {
@@ -250,4 +278,30 @@ func TestKeysInErrorsAreShownWithoutMethods(t *testing.T) {
 	if value, failure := c.call("one"); value != int64(1) {
 		t.Errorf("one = %v, %v", value, failure)
 	}
+}
+
+// TestGoexitInNextOfAnotherGoroutine: what was counted for arguments is given back, and the
+// caller is told what happened, if the interceptor can tell.
+func TestGoexitInNextOfAnotherGoroutine(t *testing.T) {
+	s := newServer(t, server.WithInterceptor(func(ctx context.Context, call intercept.Call, next intercept.Next) error {
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			next(ctx)
+		}()
+		<-over
+		return nil
+	}))
+	register(t, s, "leave", func([]string) { runtime.Goexit() })
+	c := connect(t, start(t, s))
+	words := make([]string, 100_000)
+	for range 5 {
+		_, failure := c.call("leave", words)
+		wantFailure(t, failure, status.Internal, status.OutcomeExecuted)
+		if failure != nil && !strings.Contains(failure.Message, "runtime.Goexit") {
+			t.Fatalf("the message does not tell what happened: %s", failure.Message)
+		}
+	}
+	c.conn.Close()
+	waitFor(t, "the arguments to be given back", func() bool { return s.Statistics().InputBytes == 0 })
 }

@@ -144,14 +144,35 @@ func FromError(err error) *Error {
 // not appear twice.
 func textOf(err error) string {
 	text := err.Error()
+	var reduced strings.Builder
+	misses := 0
 	for _, inner := range errorsIn(err) {
-		bare := inner.Message
-		if bare == "" {
-			bare = inner.Code.String()
+		full := inner.Error()
+		at := strings.Index(text, full)
+		if at < 0 {
+			if misses++; misses == missesMax {
+				break
+			}
+			continue
 		}
-		text = strings.Replace(text, inner.Error(), bare, 1)
+		reduced.WriteString(text[:at])
+		reduced.WriteString(inner.bare())
+		text = text[at+len(full):]
 	}
-	return strings.TrimPrefix(text, "nearcall: ")
+	return strings.TrimPrefix(reduced.String()+text, "nearcall: ")
+}
+
+// missesMax is how many inner errors textOf looks for in vain. Each costs a look at the whole
+// text, and there may be thousands of both; whoever wraps errors nearly always shows them in
+// their order.
+const missesMax = 16
+
+// bare returns the text of e without name, code and outcome.
+func (e *Error) bare() string {
+	if e.Message == "" {
+		return e.Code.String()
+	}
+	return e.Message
 }
 
 // errorsIn returns the Errors that err wraps: its text may contain theirs.

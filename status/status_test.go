@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/nearcall/nearcall/status"
 )
@@ -89,3 +91,33 @@ func TestNestedErrorsAreToldOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestTextOfManyErrors: a batch fails for each of its items, which a caller chooses.
+func TestTextOfManyErrors(t *testing.T) {
+	const count = 50_000
+	items, want := make([]error, count), make([]string, count)
+	for i := range items {
+		want[i] = fmt.Sprintf("item %d", i)
+		items[i] = status.Errorf(status.NotFound, "item %d", i)
+	}
+	begin := time.Now()
+	if got := status.FromError(errors.Join(items...)); got.Message != strings.Join(want, "\n") || got.Code != status.NotFound {
+		t.Errorf("%v with a message of %d bytes that begins with %.60q", got.Code, len(got.Message), got.Message)
+	}
+	hidden := &hides{status.Errorf(status.NotFound, "unseen")}
+	for i := range items {
+		items[i] = hidden
+	}
+	if got := status.FromError(errors.Join(items...)); got.Code != status.NotFound {
+		t.Errorf("%v", got.Code)
+	}
+	if took := time.Since(begin); took > 10*time.Second { // minutes, if each looked at the whole
+		t.Errorf("took %v", took)
+	}
+}
+
+// hides wraps an error that its text does not show.
+type hides struct{ inner error }
+
+func (*hides) Error() string   { return "something else" }
+func (h *hides) Unwrap() error { return h.inner }

@@ -33,6 +33,10 @@ const (
 	// PackLists sends lists of numbers, durations and booleans as blocks, to a receiver that
 	// takes them. Lists within an any are never sent so.
 	PackLists
+	// WidenLists takes a block of other elements than the list has, and a block in a list of any
+	// values, and decodes each element as if it had come in an array. So callers do with results,
+	// whose types they have compared. Without it such a block is refused, as servers do.
+	WidenLists
 )
 
 func joined(options []Option) (all Option) {

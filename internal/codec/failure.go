@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -30,11 +31,23 @@ func AppendFailure(dst []byte, failure *status.Error) []byte {
 }
 
 func appendDetail(dst []byte, value any) []byte {
-	out, err := AppendValue(dst, value)
+	out, err := dst, checkDetail(value)
+	if err == nil {
+		out, err = AppendValue(dst, value)
+	}
 	if err != nil {
 		return msgp.AppendString(dst, notEncoded(err))
 	}
 	return out
+}
+
+// checkDetail refuses types that no value of type any may have. A caller knows no description
+// of a detail.
+func checkDetail(value any) error {
+	if value == nil {
+		return nil
+	}
+	return schema.CheckAny(reflect.TypeOf(value))
 }
 
 func notEncoded(err error) string {

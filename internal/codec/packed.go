@@ -20,6 +20,25 @@ type packedNode struct {
 	packs bool
 	// native says that a block is what the memory of a slice is.
 	native bool
+	// widens says that blocks of other elements are taken as well.
+	widens bool
+}
+
+// An expandingNode is a list that never is a block, and takes one for the list that it stands for.
+type expandingNode struct{ *listNode }
+
+func (n expandingNode) decode(src []byte, m memory.Memory, in place) ([]byte, error) {
+	if !msgpack.IsPacked(src) {
+		return n.listNode.decode(src, m, in)
+	}
+	list, rest, err := msgpack.ReadPacked(src, in.depth)
+	if err != nil {
+		return src, err
+	}
+	if _, err := n.listNode.decode(list.AppendPlain(nil), m, in); err != nil {
+		return src, err
+	}
+	return rest, nil
 }
 
 // packable returns the node of a list if its elements have one size, or nil.
@@ -30,7 +49,7 @@ func (b *planBuilder) packable(t reflect.Type, element node) node {
 	}
 	b.packs = true
 	native := littleEndian() && int(t.Elem().Size()) == of.Bytes()
-	return &packedNode{listNode: newListNode(t, element), of: of, packs: native && b.options&PackLists != 0, native: native}
+	return &packedNode{listNode: newListNode(t, element), of: of, packs: native && b.options&PackLists != 0, native: native, widens: b.options&WidenLists != 0}
 }
 
 // packedElement returns what a block calls the type, or 0 if no list of it can be one.
@@ -94,6 +113,8 @@ func (n *packedNode) decode(src []byte, m memory.Memory, in place) ([]byte, erro
 		return src, err
 	}
 	switch {
+	case list.Element != n.of && n.widens:
+		_, err = n.listNode.decode(list.AppendPlain(nil), m, in)
 	case list.Element != n.of:
 		return src, fmt.Errorf("a packed list of %v came where a list of %v is expected", list.Element, n.of)
 	case len(list.Data) == 0:

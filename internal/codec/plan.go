@@ -57,6 +57,9 @@ func (b *planBuilder) build(t reflect.Type) (node, error) {
 		if packed := b.packable(t, element); packed != nil {
 			return packed, err
 		}
+		if b.options&WidenLists != 0 {
+			return expandingNode{newListNode(t, element)}, err
+		}
 		return newListNode(t, element), err
 	case reflect.Pointer:
 		element, err := b.build(t.Elem())

@@ -324,3 +324,17 @@ func FuzzTranscode(f *testing.F) {
 		}
 	})
 }
+
+// TestDetailsHoldNoDurations: nobody tells a caller what type the value of a detail had.
+func TestDetailsHoldNoDurations(t *testing.T) {
+	for name, value := range map[string]any{
+		"a duration": time.Second, "in a list": []time.Duration{1}, "in a map": map[string]time.Duration{"a": 1},
+		"in any": []any{time.Second}, "in a struct": struct{ Wait time.Duration }{1},
+	} {
+		failure := status.Error{Code: status.Unavailable, Details: []status.Detail{{Type: "retry", Value: value}}}
+		_, details, err := codec.DecodeFailure(codec.AppendFailure(nil, &failure))
+		if text, _ := details[0].Value.(string); err != nil || !strings.Contains(text, "cannot be encoded") {
+			t.Errorf("%s arrived as %v, %v", name, details[0].Value, err)
+		}
+	}
+}
