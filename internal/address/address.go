@@ -34,8 +34,16 @@ func (a Address) Abstract() bool { return a.Network == "unix" && strings.HasPref
 // String returns the address as it was written.
 func (a Address) String() string { return a.text }
 
-// Parse parses an address. allowAbstract permits "unix:@name".
+// Parse parses the address of one endpoint, such as one to listen on. allowAbstract permits
+// "unix:@name".
 func Parse(text string, allowAbstract bool) (Address, error) {
+	if isList(text) {
+		return Address{}, fail(text, "it has several endpoints, and one is needed here: only callers take a list")
+	}
+	return parseOne(text, allowAbstract)
+}
+
+func parseOne(text string, allowAbstract bool) (Address, error) {
 	rest, parameters, _ := strings.Cut(text, "?")
 	scheme, target, found := strings.Cut(rest, ":")
 	if !found {

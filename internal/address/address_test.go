@@ -35,3 +35,55 @@ func TestAbstractIsRefusedUnlessAskedFor(t *testing.T) {
 		t.Errorf("Parse = %v, %v", parsed, err)
 	}
 }
+
+func TestParseList(t *testing.T) {
+	for text, want := range map[string]string{
+		"unix:/run/a.sock":                        "unix:/run/a.sock",
+		"unix:/a | tcp:b:1,c:2":                   "unix:/a | tcp:b:1 tcp:c:2",
+		"unix:/a|tcp:[::1]:1, 10.0.0.1:2|unix:/c": "unix:/a | tcp:[::1]:1 tcp:10.0.0.1:2 | unix:/c",
+		"unix:/a?shm=off | unix:/b?spin=off":      "unix:/a?shm=off | unix:/b?spin=off",
+		"unix:/a,b":                               "unix:/a,b",
+		"unix:/a|b":                               "unix:/a|b",
+		"unix:/a | b":                             "unix:/a | b",
+		"unix:/a,tcp:b:1":                         "unix:/a,tcp:b:1",
+		"unix:/a|b|unix:/c":                       "unix:/a|b | unix:/c",
+	} {
+		list, err := address.ParseList(text, false)
+		if err != nil || list.String() != text {
+			t.Errorf("ParseList(%q) = %v, %v", text, list, err)
+			continue
+		}
+		var groups []string
+		count := 0
+		for _, group := range list.Groups {
+			var members []string
+			for _, endpoint := range group {
+				members = append(members, endpoint.String())
+				count++
+			}
+			groups = append(groups, strings.Join(members, " "))
+		}
+		if got := strings.Join(groups, " | "); got != want || list.Count() != count {
+			t.Errorf("ParseList(%q) has %q, %d endpoints; want %q", text, got, list.Count(), want)
+		}
+	}
+	for _, text := range []string{"", "| unix:/a", "unix:/a | tcp:", "tcp:b:1,", "tcp:b:1,,c:2", "tcp:b:1,c", "unix:/a | embed:/x.so",
+		"unix:/a | unix:b", "unix:/a | unix:@b", "unix:/a?no=1 | unix:/b"} {
+		if list, err := address.ParseList(text, false); err == nil {
+			t.Errorf("ParseList(%q) = %v, want an error", text, list.Groups)
+		}
+	}
+}
+
+func TestOneEndpointIsNoList(t *testing.T) {
+	for _, text := range []string{"unix:/a | unix:/b", "tcp:a:1,b:2"} {
+		if _, err := address.Parse(text, false); err == nil || !strings.Contains(err.Error(), "several endpoints") {
+			t.Errorf("Parse(%q): %v", text, err)
+		}
+	}
+	for _, text := range []string{"unix:/a,b", "unix:/a|b", "unix:/a, b | c"} {
+		if parsed, err := address.Parse(text, false); err != nil || parsed.String() != text {
+			t.Errorf("Parse(%q) = %v, %v", text, parsed, err)
+		}
+	}
+}

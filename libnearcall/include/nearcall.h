@@ -260,7 +260,8 @@ typedef struct nearcall_options {
  * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port" or
  * "embed:/path/of/library.so". "unix:" and "embed:" addresses may be followed by
  * "?shm=auto|off" and "?spin=auto|off|dedicated", joined by "&" (see "Shared memory"), and
- * "embed:" addresses also by "children=parent|own" (see "Same process").
+ * "embed:" addresses also by "children=parent|own" (see "Same process"). An address with
+ * several endpoints, which clients in Go take, is refused.
  *
  * It does not connect: the first call does, or nearcall_connect(). A library is loaded at
  * once, though, unless each child is to have its own. options may be NULL.

@@ -196,7 +196,8 @@ threads and installs no signal handlers; yours run while a call waits.
     my $go = Nearcall->new( $address, %options );
 
 The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>), C<tcp:host:port>, or
-C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>. Nothing is connected before the first call. C<new>
+C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>. An address with
+several endpoints, which clients in Go take, is refused. Nothing is connected before the first call. C<new>
 throws a L<Nearcall::Error> for an address that it cannot understand and for a library that cannot be loaded, and
 croaks for an option that does not exist. The options are:
 

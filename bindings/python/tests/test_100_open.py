@@ -27,13 +27,18 @@ def test_making_a_client_does_not_connect(own_server: Server) -> None:
     wait_until(lambda: own_server.socket_count() == sockets, "the connection's end")
 
 
-@pytest.mark.parametrize("address", ["", "/tmp/x", "unix:", "http://x", "tcp:host", "unix:" + "x" * 200])
+@pytest.mark.parametrize("address", ["", "/tmp/x", "unix:", "http://x", "tcp:host", "unix:" + "x" * 200, "unix:/a | unix:/b", "tcp:a:1,b:2"])
 def test_bad_addresses_are_refused_at_once(address: str) -> None:
     with pytest.raises(nearcall.InvalidArgument) as caught:
         Client(address)
     assert caught.value.code is Code.INVALID_ARGUMENT
     assert caught.value.outcome is Outcome.NOT_EXECUTED
     assert isinstance(caught.value, ValueError)
+
+
+def test_a_list_is_refused_with_words() -> None:
+    with pytest.raises(nearcall.InvalidArgument, match="several endpoints"):
+        Client("unix:/a | tcp:b:1")
 
 
 def test_abstract_addresses_are_refused_unless_asked_for(start_server: Callable[..., Server]) -> None:

@@ -154,10 +154,34 @@ static int parse_target(struct nc_address *address, const char *text, size_t byt
     return refuse(ret_reason, "an address begins with unix:, tcp: or embed:");
 }
 
+static bool begins_endpoint(const char *text)
+{
+    static const char *const schemes[] = {"unix:", "tcp:", "tls:", "embed:"};
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
+        if (strncmp(text, schemes[i], strlen(schemes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Whether text has several endpoints: groups with bars between them, or hosts with commas.
+ * A path may have both in it, so a bar counts only if an endpoint follows. */
+static bool is_list(const char *text)
+{
+    for (const char *bar = strchr(text, '|'); bar; bar = strchr(bar + 1, '|'))
+        if (begins_endpoint(bar + 1 + strspn(bar + 1, " ")))
+            return true;
+    if (strncmp(text, "tcp:", 4) != 0 && strncmp(text, "tls:", 4) != 0)
+        return false;
+    return memchr(text, ',', strcspn(text, "?")) != NULL;
+}
+
 int nc_address_parse(struct nc_address *address, const char *text, bool allow_abstract,
                      const char **ret_reason)
 {
     memset(address, 0, sizeof(*address));
+    if (is_list(text))
+        return refuse(ret_reason, "it has several endpoints, and this library takes one; "
+                                  "clients in Go take a list");
     size_t bytes = strcspn(text, "?");
     if (parse_target(address, text, bytes, allow_abstract, ret_reason) < 0)
         return -1;
