@@ -7,6 +7,7 @@ package client_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,5 +84,27 @@ func TestObserversDoNotAllocate(t *testing.T) {
 	})
 	if bytes == 0 {
 		t.Error("nothing was observed")
+	}
+}
+
+// Choosing among endpoints costs no memory.
+func TestCallsOfSeveralEndpointsDoNotAllocate(t *testing.T) {
+	near, far := demoServer(t), serveDemo(t, "tcp:127.0.0.1:0")
+	for name, address := range map[string]string{
+		"nearest": near + "?shm=off | " + far,
+		"equals":  far + "," + strings.TrimPrefix(serveDemo(t, "tcp:127.0.0.1:0"), "tcp:"),
+	} {
+		c, err := client.New(address)
+		must(t, err)
+		defer c.Close()
+		in, out := make([]byte, 64), make([]byte, 0, 64)
+		echo := func() error {
+			_, err := c.CallRaw(context.Background(), "echo", in, out)
+			return err
+		}
+		for range 100 { // of equals, each has a connection then
+			must(t, echo())
+		}
+		expectNoAllocations(t, name, echo)
 	}
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -12,16 +13,14 @@ import (
 	"github.com/nearcall/nearcall/internal/address"
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/monotonic"
-	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
-	"github.com/nearcall/nearcall/internal/transport/tcp"
-	"github.com/nearcall/nearcall/internal/transport/unixsocket"
+	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/status"
 )
 
-// A Client calls the functions of one server. It may be used by any number of
-// goroutines, which share one connection.
+// A Client calls the functions of one server, or of several that serve the same address. It
+// may be used by any number of goroutines, which share one connection to each of them.
 type Client struct {
 	core *core
 	// options are those of every call that is made through this view; see With.
@@ -32,27 +31,27 @@ type Client struct {
 type core struct {
 	config config
 	// options are those of calls for which With said nothing.
-	options   callOptions
-	address   address.Address
-	transport transport.Transport
-	clock     monotonic.Clock
-	log       *slog.Logger
+	options callOptions
+	text    string // the address as it was written
+	clock   monotonic.Clock
+	log     *slog.Logger
 
-	// current is the connection that new calls use, or nil if there is none.
-	current atomic.Pointer[connection]
+	// only is the endpoint of an address that has one. Otherwise route is set, and chooses an
+	// endpoint for each call.
+	only  endpoint
+	route *route
 
 	// life is a context that ends with Close. Attempts to connect end with it.
 	life context.Context
 	stop context.CancelFunc
 
-	mu      sync.Mutex
-	closed  bool
-	opening *opening
-	// living holds every connection whose reader has not ended: current, and those that
-	// new calls no longer use.
+	mu     sync.Mutex
+	closed bool
+	// living holds every connection whose reader has not ended: those that new calls use, and
+	// those that they no longer use.
 	living map[*connection]struct{}
-	// functions are those of the schema that was seen last.
-	functions *functionTable
+	// functions are those of the schemas that were seen last, the latest first.
+	functions []*functionTable
 
 	sleeps sharedmemory.Sleeps
 	counts counts
@@ -64,7 +63,9 @@ type core struct {
 }
 
 // New returns a client for an address: "unix:/path", "unix:@name" (see
-// WithAbstractAddresses) or "tcp:host:port". It does not connect; the first call does.
+// WithAbstractAddresses) or "tcp:host:port". An address may have several endpoints, such as
+// "unix:/run/a.sock | tcp:b:7000,c:7000", the nearest first: see the package's documentation.
+// New does not connect; the first call does.
 // An address or an option that is not valid is an error, which is a *status.Error with
 // code INVALID_ARGUMENT.
 func New(text string, options ...Option) (*Client, error) {
@@ -72,35 +73,42 @@ func New(text string, options ...Option) (*Client, error) {
 	for _, option := range options {
 		option(&config)
 	}
-	parsed, err := address.Parse(text, config.allowAbstract)
+	parsed, err := parseAddress(text, config.allowAbstract)
 	if err == nil {
 		err = config.check()
 	}
 	if err != nil {
 		return nil, notExecuted(status.InvalidArgument, "%w", err)
 	}
-	c := &core{config: config, options: config.callOptions(), address: parsed, clock: monotonic.New(), log: config.logger,
+	c := &core{config: config, options: config.callOptions(), text: text, clock: monotonic.New(), log: config.logger,
 		living: map[*connection]struct{}{}}
-	c.transport = transportOf(parsed)
+	if first := parsed.Groups[0][0]; parsed.Count() == 1 && !c.resolves(first) {
+		c.only.init(c, first)
+	} else {
+		c.route = newRoute(c, parsed)
+	}
 	c.life, c.stop = context.WithCancel(context.Background())
 	c.calls.New = func() any { return newCall(c) }
 	return &Client{core: c, options: &c.options}, nil
 }
 
-func transportOf(a address.Address) transport.Transport {
-	if a.Network == "tcp" {
-		return tcp.Transport{}
+// parseAddress parses an address and holds it to its limit.
+func parseAddress(text string, allowAbstract bool) (address.List, error) {
+	parsed, err := address.ParseList(text, allowAbstract)
+	if err == nil && parsed.Count() > wire.AddressEndpointsMax {
+		err = fmt.Errorf("nearcall: address %q: it has %d endpoints (at most %d, limit address_endpoints_max, which is fixed)", text, parsed.Count(), wire.AddressEndpointsMax)
 	}
-	return unixsocket.Transport{}
+	return parsed, err
 }
 
 // Address returns the address that the client was made for.
-func (c *Client) Address() string { return c.core.address.String() }
+func (c *Client) Address() string { return c.core.text }
 
 // Transport returns how calls travel on the present connection: observe.SharedMemory,
-// observe.UnixSocket or observe.TCP. It returns "" if there is no connection.
+// observe.UnixSocket or observe.TCP. It returns "" if there is no connection. If the address
+// has several endpoints, it is about the one that was used last.
 func (c *Client) Transport() string {
-	current := c.core.current.Load()
+	current := c.core.present()
 	if current == nil {
 		return ""
 	}
@@ -120,7 +128,15 @@ func (c *connection) transportLocked() string {
 	return observe.SharedMemory
 }
 
-// Close closes the connection and waits until that is done. Calls in flight
+// present returns the connection that was used last, or nil if that has ended.
+func (c *core) present() *connection {
+	if c.route != nil {
+		return c.route.present()
+	}
+	return c.only.current.Load()
+}
+
+// Close closes all connections and waits until that is done. Calls in flight
 // fail with CANCELLED and later ones with FAILED_PRECONDITION; both match
 // ErrClosed. All views of a client (see With) are closed with it. Closing twice is
 // allowed. The error is always nil; it makes a Client an io.Closer.
@@ -139,7 +155,7 @@ func (c *core) lastConnections() []*connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	if opening := c.opening; opening != nil {
+	for opening := c.anyOpening(); opening != nil; opening = c.anyOpening() {
 		c.mu.Unlock()
 		<-opening.done
 		c.mu.Lock()
@@ -147,8 +163,14 @@ func (c *core) lastConnections() []*connection {
 	return slices.Collect(maps.Keys(c.living))
 }
 
-// detach makes the next call open another connection.
-func (c *core) detach(gone *connection) { c.current.CompareAndSwap(gone, nil) }
+// anyOpening returns an attempt to connect that is under way, or nil. Preconditions: c.mu is
+// held.
+func (c *core) anyOpening() *opening {
+	if c.route != nil {
+		return c.route.anyOpening()
+	}
+	return c.only.opening
+}
 
 // forget removes a connection whose reader has ended.
 func (c *core) forget(gone *connection) {

@@ -19,33 +19,35 @@ import (
 // is full: the kernel does not tell when there is room.
 const backlogPause = time.Millisecond
 
-// An opening is an attempt to connect. One caller makes it, and all others wait for it.
+// An opening is an attempt to connect to an endpoint. One goroutine makes it, and all others
+// wait for it.
 type opening struct {
 	done    chan struct{}
 	failure *status.Error
 }
 
-// connect returns the connection to use. It opens one if there is none.
-func (c *core) connect(ctx context.Context, r *call) (*connection, *status.Error) {
+// connect returns the connection to use. It opens one if there is none. If there are other
+// endpoints, it opens the connection in a goroutine of its own: a caller that goes elsewhere,
+// because this takes long, leaves something behind for later calls.
+func (e *endpoint) connect(ctx context.Context, deadlineNs uint64) (*connection, *status.Error) {
 	for {
-		if current := c.current.Load(); current != nil {
+		if current := e.current.Load(); current != nil {
 			return current, nil
 		}
-		attempt, first, failure := c.join()
+		attempt, first, failure := e.join()
 		switch {
 		case failure != nil:
 			return nil, failure
 		case attempt == nil:
 			continue
-		case first:
-			opened, failure := c.open(ctx, r.deadlineNs)
-			if c.config.observer != nil {
-				c.observeOpening(opened, failure)
-			}
-			c.opened(attempt, opened, failure)
+		case first && e.route == nil:
+			opened, failure := e.open(ctx, e.client.remaining(deadlineNs))
+			e.opened(attempt, opened, failure)
 			return opened, failure
+		case first:
+			go e.openBeside(attempt)
 		}
-		if failure := c.await(ctx, r, attempt); failure != nil {
+		if failure := e.await(ctx, deadlineNs, attempt); failure != nil {
 			return nil, failure
 		}
 	}
@@ -54,43 +56,61 @@ func (c *core) connect(ctx context.Context, r *call) (*connection, *status.Error
 // join returns the attempt that is under way, or begins one, which its caller must then
 // make (first is true). It returns neither if an attempt has just ended and left a
 // connection.
-func (c *core) join() (attempt *opening, first bool, failure *status.Error) {
+func (e *endpoint) join() (attempt *opening, first bool, failure *status.Error) {
+	c := e.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, false, notExecuted(status.FailedPrecondition, "%w", ErrClosed)
 	}
-	if c.current.Load() != nil {
+	if e.current.Load() != nil {
 		return nil, false, nil
 	}
-	if c.opening == nil {
-		c.opening = &opening{done: make(chan struct{})}
-		return c.opening, true, nil
+	if e.opening == nil {
+		e.opening = &opening{done: make(chan struct{})}
+		return e.opening, true, nil
 	}
-	return c.opening, false, nil
+	return e.opening, false, nil
+}
+
+// openBeside makes an attempt for whoever waits for it, or for later calls.
+func (e *endpoint) openBeside(attempt *opening) {
+	limit := e.client.config.endpointLimit()
+	opened, failure := e.open(context.Background(), limit)
+	if failure != nil && failure.Code == status.DeadlineExceeded {
+		failure = noAnswer("%s does not answer: no connection within %v", e.address, limit)
+	}
+	e.opened(attempt, opened, failure)
 }
 
 // opened ends an attempt. It starts the reader while it holds the lock, so that Close
 // finds the connection.
-func (c *core) opened(attempt *opening, made *connection, failure *status.Error) {
+func (e *endpoint) opened(attempt *opening, made *connection, failure *status.Error) {
+	c := e.client
+	if c.config.observer != nil {
+		e.observeOpening(made, failure)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opening = nil
+	e.opening = nil
 	attempt.failure = failure
 	c.counts.opening(failure)
 	if made != nil {
 		made.functions = c.functionsOf(made.welcome.SchemaHash)
 		c.living[made] = struct{}{}
-		c.current.Store(made)
+		e.current.Store(made)
 		go made.read()
+	}
+	if e.route != nil {
+		e.route.opened(e, made, failure)
 	}
 	close(attempt.done)
 }
 
-// await waits for an attempt that another caller makes. If it failed only because of
-// that caller's deadline or context, the failure does not count for this caller.
-func (c *core) await(ctx context.Context, r *call, attempt *opening) *status.Error {
-	timer := c.timer(r.deadlineNs)
+// await waits for an attempt that another goroutine makes. If it failed only because of the
+// deadline or context of another caller, the failure does not count for this caller.
+func (e *endpoint) await(ctx context.Context, deadlineNs uint64, attempt *opening) *status.Error {
+	timer := e.client.timer(deadlineNs)
 	defer timer.Stop()
 	select {
 	case <-attempt.done:
@@ -110,38 +130,37 @@ func (c *core) await(ctx context.Context, r *call, attempt *opening) *status.Err
 // accepted it yet, may have been stopped while another one that serves the address would answer.
 // So open connects anew if the welcome does not come. A server that is merely slow is given
 // twice as long each time.
-func (c *core) open(ctx context.Context, deadlineNs uint64) (*connection, *status.Error) {
-	ctx, cancel := c.openingContext(ctx, deadlineNs)
+func (e *endpoint) open(ctx context.Context, limit time.Duration) (*connection, *status.Error) {
+	ctx, cancel := e.client.openingContext(ctx, limit)
 	defer cancel()
 	for patience := wire.WelcomeTimeoutMs * time.Millisecond; ; patience *= 2 {
-		opened, failure := c.openOnce(ctx, patience)
+		opened, failure := e.openOnce(ctx, patience)
 		if failure == nil || !errors.Is(failure.Cause, errNoWelcome) {
 			return opened, failure
 		}
-		c.log.Debug("no welcome yet; connecting anew", "address", c.address)
+		e.client.log.Debug("no welcome yet; connecting anew", "address", e.address)
 	}
 }
 
 // openOnce is open with one connection. The failure has the cause errNoWelcome if the welcome
 // has not come within patience.
-func (c *core) openOnce(ctx context.Context, patience time.Duration) (*connection, *status.Error) {
-	conn, err := c.dial(ctx)
+func (e *endpoint) openOnce(ctx context.Context, patience time.Duration) (*connection, *status.Error) {
+	conn, err := e.dial(ctx)
 	if err != nil {
-		return nil, c.dialFailure(ctx, err)
+		return nil, e.dialFailure(ctx, err)
 	}
-	opened, failure := c.handshake(ctx, conn, patience)
+	opened, failure := e.handshake(ctx, conn, patience)
 	if failure != nil {
 		_ = conn.Close()
 		return nil, failure
 	}
-	c.log.Debug("connected", "address", c.address, "server", opened.welcome.Software, "process", opened.welcome.ProcessID)
+	e.client.log.Debug("connected", "address", e.address, "server", opened.welcome.Software, "process", opened.welcome.ProcessID)
 	return opened, nil
 }
 
-// openingContext returns a context that ends with the caller's, at the deadline, and
+// openingContext returns a context that ends with the caller's, after the time limit, and
 // with the client.
-func (c *core) openingContext(ctx context.Context, deadlineNs uint64) (context.Context, context.CancelFunc) {
-	limit := c.remaining(deadlineNs)
+func (c *core) openingContext(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if c.config.connectTimeout > 0 {
 		limit = min(limit, c.config.connectTimeout)
 	}
@@ -156,9 +175,9 @@ func (c *core) openingContext(ctx context.Context, deadlineNs uint64) (context.C
 }
 
 // dial connects. If the server's backlog is full it waits for room.
-func (c *core) dial(ctx context.Context) (net.Conn, error) {
+func (e *endpoint) dial(ctx context.Context) (net.Conn, error) {
 	for {
-		conn, err := c.dialOnce(ctx)
+		conn, err := e.dialOnce(ctx)
 		if !errors.Is(err, syscall.EAGAIN) {
 			return conn, err
 		}
@@ -171,22 +190,23 @@ func (c *core) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // dialOnce connects by the option, where there is one, or by the transport.
-func (c *core) dialOnce(ctx context.Context) (net.Conn, error) {
-	if c.config.dial == nil {
-		return c.transport.Dial(ctx, c.address)
+func (e *endpoint) dialOnce(ctx context.Context) (net.Conn, error) {
+	dial := e.client.config.dial
+	if dial == nil {
+		return e.transport.Dial(ctx, e.address)
 	}
-	conn, err := c.config.dial(ctx, c.address.String())
+	conn, err := dial(ctx, e.address.String())
 	if err != nil {
 		return nil, err
 	}
-	return c.transport.Wrap(conn), nil
+	return e.transport.Wrap(conn), nil
 }
 
 // dialFailure says who did not answer, why, and what to look at.
-func (c *core) dialFailure(ctx context.Context, err error) *status.Error {
+func (e *endpoint) dialFailure(ctx context.Context, err error) *status.Error {
 	// Package net notices a deadline a moment before the context does.
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
-		return endOfWaiting(ctx, fmt.Sprintf("while connecting to %s", c.address)).With(status.OutcomeNotExecuted)
+		return endOfWaiting(ctx, fmt.Sprintf("while connecting to %s", e.address)).With(status.OutcomeNotExecuted)
 	}
 	code, hint := status.Unavailable, "is it running?"
 	switch {
@@ -195,7 +215,7 @@ func (c *core) dialFailure(ctx context.Context, err error) *status.Error {
 	case errors.Is(err, fs.ErrNotExist):
 		hint = "is it running, and is this its address?"
 	}
-	failure := notExecuted(code, "no server at %s: %s; %s", c.address, rootCause(err), hint)
+	failure := notExecuted(code, "no server at %s: %s; %s", e.address, rootCause(err), hint)
 	failure.Cause = err
 	return failure
 }
@@ -213,13 +233,13 @@ func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.
 
 // newConnection makes a connection once the hello was accepted. surplus is what was
 // read after the welcome.
-func (c *core) newConnection(carrier transport.OfferingCarrier, welcome *wire.Welcome, surplus []byte) *connection {
-	made := &connection{client: c, carrier: carrier, welcome: *welcome,
+func (e *endpoint) newConnection(carrier transport.OfferingCarrier, welcome *wire.Welcome, surplus []byte) *connection {
+	made := &connection{client: e.client, endpoint: e, carrier: carrier, welcome: *welcome,
 		left: make(chan struct{}), ended: make(chan struct{})}
 	made.role.recall = make(chan struct{}, 1)
 	made.output.init(carrier)
 	made.callsMax = int(welcome.CallsInFlightMax)
-	made.reader.init(uint32(c.config.frameBytesMax), welcome.Accepted, surplus)
+	made.reader.init(uint32(e.client.config.frameBytesMax), welcome.Accepted, surplus)
 	made.expectDescriptors(welcome.Accepted)
 	if welcome.Accepted&wire.FeatureStores != 0 {
 		made.stores.init(welcome.ValueBytesMax, made.isTrusted())

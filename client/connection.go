@@ -16,10 +16,11 @@ import (
 // when nothing may be sent on it any more, because of DRAIN or because a write failed;
 // replies may still arrive. It ends with its reader.
 type connection struct {
-	client  *core
-	carrier transport.OfferingCarrier
-	local   bool // the server is on this machine
-	welcome wire.Welcome
+	client   *core
+	endpoint *endpoint
+	carrier  transport.OfferingCarrier
+	local    bool // the server is on this machine
+	welcome  wire.Welcome
 	// clockAheadNs is how far the server's clock is ahead of ours. Deadlines on the
 	// shared clock are sent with this much added.
 	clockAheadNs uint64
@@ -59,6 +60,14 @@ type state struct {
 	closing *loss
 	// traffic is what has travelled so far.
 	traffic traffic
+}
+
+// try makes the call on this connection: see exchange.
+func (c *connection) try(ctx context.Context, r *call) (failure *status.Error, usable bool) {
+	if r.frameType == wire.Ping {
+		return c.ping(ctx, r)
+	}
+	return c.exchange(ctx, r)
 }
 
 // exchange sends the call and waits until it ends. usable is false if this connection
@@ -178,6 +187,10 @@ func (c *connection) tooLarge(length uint64) *status.Error {
 func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error, usable bool) {
 	c.mu.Lock()
 	if !c.hasPlace() {
+		if r.spills {
+			c.mu.Unlock()
+			return c.full(), true
+		}
 		if failure, usable := c.waitForPlace(ctx, r); failure != nil || !usable {
 			c.mu.Unlock()
 			return failure, usable
@@ -281,7 +294,7 @@ func (c *connection) leaveLocked() {
 		return
 	}
 	c.leaving = true
-	c.client.detach(c)
+	c.endpoint.detach(c)
 	c.output.stop()
 	c.interruptWrite()
 	c.recallStandby()
@@ -310,10 +323,24 @@ func (c *connection) closeIfUnused() {
 	}
 }
 
+// closeIfIdle closes a connection that no call waits for and that no call will use.
+func (c *connection) closeIfIdle() {
+	c.mu.Lock()
+	idle := c.calls.used == 0 && len(c.places.waiting) == 0 && len(c.pings.waiting) == 0
+	if idle {
+		c.leaveLocked()
+	}
+	c.mu.Unlock()
+	if idle {
+		c.close(&loss{cause: errLeft})
+	}
+}
+
 // end finishes everything that is pending after the reader has met the end of the
 // connection.
 func (c *connection) end(cause error) {
 	c.mu.Lock()
+	left := c.leaving
 	c.leaveLocked()
 	c.mu.Unlock()
 	// A write that is under way ends now, and tells how much was taken.
@@ -328,6 +355,7 @@ func (c *connection) end(cause error) {
 	calls := c.calls.takeAbove(0)
 	c.mu.Unlock()
 	c.logEnd(why, len(calls))
+	c.noteLoss(why, len(calls), left)
 	if c.client.config.observer != nil {
 		c.observeEnd(ending, len(calls))
 	}

@@ -116,7 +116,7 @@ func (c *connection) checkDescriptors(count int) *status.Error {
 	case count == 0 || c.welcome.Accepted&wire.FeatureDescriptors != 0:
 		return nil
 	case !c.local:
-		return notExecuted(status.PermissionDenied, "files and connections travel over local sockets only, and %s is none", c.client.address)
+		return notExecuted(status.PermissionDenied, "files and connections travel over local sockets only, and %s is none", c.endpoint.address)
 	}
-	return notExecuted(status.PermissionDenied, "the server at %s does not let this process pass files or connections; its operator allows it by server.WithFileDescriptors", c.client.address)
+	return notExecuted(status.PermissionDenied, "the server at %s does not let this process pass files or connections; its operator allows it by server.WithFileDescriptors", c.endpoint.address)
 }

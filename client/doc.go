@@ -3,12 +3,23 @@
 //	c, err := client.New("unix:/run/demo/nearcall.sock")
 //	sum, err := client.Call[int64](ctx, c, "ack", 3, 4)
 //
-// A Client is one connection that any number of goroutines share. The first call opens
-// it; a later call opens it again if it was lost. It costs nothing while it is idle.
+// A Client is one connection that any number of goroutines share, if its address has one
+// endpoint. The first call opens it; a later call opens it again if it was lost. It costs nothing while it is idle.
 // Replies arrive in any order, and each call waits only for its own.
 //
 // Once a connection to a local server is busy, its calls travel through memory that
 // both sides share, if the server grants it. Transport tells which way calls travel.
+//
+// An address may have several endpoints:
+//
+//	c, err := client.New("unix:/run/shop.sock | tcp:b.example:7000,c.example:7000")
+//
+// A bar stands before endpoints that are farther away, and a comma between equals. Calls go to
+// the nearest group with an endpoint that works; among equals, the less busy one of two takes
+// the call. Each host name counts as many endpoints as it has addresses. An endpoint that fails
+// is left alone for a while, which grows. A call moves on to another endpoint at once if it
+// certainly was not executed, and because of the endpoint: it is not there, is stopping, has
+// too many calls, or does not have the function. Statistics say what is known of each.
 //
 // Arguments and results may be *os.File and *net.TCPConn if a local server allows this
 // process to pass them. An argument still belongs to the caller, who may close it as

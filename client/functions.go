@@ -1,11 +1,21 @@
 package client
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/nearcall/nearcall/internal/schema"
 )
+
+// functionTablesMax is how many schemas are remembered. Endpoints of one address may have
+// different ones, and a server that is replaced gets a new one.
+const functionTablesMax = 8
+
+// absentMax bounds the names that are remembered to be no functions. A program that has more
+// asks again for those.
+const absentMax = 256
 
 // A functionTable holds what is known about the functions of one schema. It is valid on
 // every connection whose welcome names the hash of that schema.
@@ -19,6 +29,9 @@ type functionTable struct {
 	latest atomic.Pointer[knownID]
 	// described are the functions whose descriptions were asked for.
 	described map[string]*describedFunction
+	// absent are names that are no functions. It is replaced and never changed; nil stands
+	// for none.
+	absent atomic.Pointer[map[string]struct{}]
 }
 
 // A knownID never changes.
@@ -41,12 +54,39 @@ type describedFunction struct {
 	blocks atomic.Pointer[[]blockUse]
 }
 
-// functionsOf returns the table for a schema. Preconditions: c.mu is held.
+// functionsOf returns the table for a schema. The table that was not used for longest makes
+// room for a new one. Preconditions: c.mu is held.
 func (c *core) functionsOf(hash uint64) *functionTable {
-	if c.functions == nil || c.functions.hash != hash {
-		c.functions = &functionTable{hash: hash, ids: map[string]*knownID{}, described: map[string]*describedFunction{}}
+	at := slices.IndexFunc(c.functions, func(t *functionTable) bool { return t.hash == hash })
+	table := &functionTable{hash: hash, ids: map[string]*knownID{}, described: map[string]*describedFunction{}}
+	if at >= 0 {
+		table = c.functions[at]
+		c.functions = slices.Delete(c.functions, at, at+1)
 	}
-	return c.functions
+	c.functions = slices.Insert(c.functions, 0, table)
+	c.functions = c.functions[:min(len(c.functions), functionTablesMax)]
+	return table
+}
+
+// lacks reports whether the server is known not to have a function of that name.
+func (t *functionTable) lacks(name string) bool {
+	absent := t.absent.Load()
+	if absent == nil {
+		return false
+	}
+	_, found := (*absent)[name]
+	return found
+}
+
+// noteAbsent remembers that the server has no function of that name.
+func (t *functionTable) noteAbsent(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := map[string]struct{}{name: {}}
+	if known := t.absent.Load(); known != nil && len(*known) < absentMax {
+		maps.Copy(names, *known)
+	}
+	t.absent.Store(&names)
 }
 
 // find returns a function's id, or 0 if it is not known.

@@ -17,12 +17,12 @@ import (
 )
 
 // features returns the features that this client can use on a connection.
-func (c *core) features(conn net.Conn) wire.Feature {
+func (e *endpoint) features(conn net.Conn) wire.Feature {
 	features := wire.FeatureSharedClock | wire.FeatureDescriptions | wire.FeaturePackedLists
 	if _, local := conn.(transport.LocalConn); !local {
 		return features
 	}
-	if c.memoryWanted() {
+	if e.memoryWanted() {
 		features |= wire.FeatureSharedMemory | wire.FeatureStores
 	}
 	return features | wire.FeatureDescriptors
@@ -33,29 +33,29 @@ var errNoWelcome = errors.New("no welcome has come in time")
 
 // handshake makes a connection of a socket, or says why it cannot. Whatever happens
 // here, nothing was executed.
-func (c *core) handshake(ctx context.Context, conn net.Conn, patience time.Duration) (*connection, *status.Error) {
-	if err := c.checkServerUser(conn); err != nil {
+func (e *endpoint) handshake(ctx context.Context, conn net.Conn, patience time.Duration) (*connection, *status.Error) {
+	if err := e.checkServerUser(conn); err != nil {
 		return nil, notExecuted(status.PermissionDenied, "%w", err)
 	}
 	carrier, ok := transport.Carry(conn).(transport.OfferingCarrier)
 	if !ok {
-		return nil, notExecuted(status.Internal, "the connection to %s, a %T, cannot be written to without waiting; the dialer must return one of package net", c.address, conn)
+		return nil, notExecuted(status.Internal, "the connection to %s, a %T, cannot be written to without waiting; the dialer must return one of package net", e.address, conn)
 	}
 	// The end of ctx replaces this deadline. If setting it fails, ctx bounds the wait alone.
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	release := boundByContext(ctx, conn)
-	offered := c.features(conn)
-	helloNs := c.clock.Ns()
-	welcome, surplus, err := c.exchangeHello(conn, offered)
-	welcomeNs := c.clock.Ns()
+	offered := e.features(conn)
+	helloNs := e.client.clock.Ns()
+	welcome, surplus, err := e.exchangeHello(conn, offered)
+	welcomeNs := e.client.clock.Ns()
 	release()
 	if err != nil {
-		return nil, c.welcomeFailure(ctx, err)
+		return nil, e.welcomeFailure(ctx, err)
 	}
 	if err := checkWelcome(&welcome, offered); err != nil {
 		return nil, err
 	}
-	made := c.newConnection(carrier, &welcome, surplus)
+	made := e.newConnection(carrier, &welcome, surplus)
 	made.local = conn.RemoteAddr() != nil && conn.RemoteAddr().Network() == "unix"
 	made.clockAheadNs = clockAhead(welcome.ClockNs, helloNs, welcomeNs)
 	return made, nil
@@ -90,10 +90,10 @@ func boundByContext(ctx context.Context, conn net.Conn) (release func()) {
 	}
 }
 
-func (c *core) exchangeHello(conn net.Conn, offered wire.Feature) (welcome wire.Welcome, surplus []byte, err error) {
+func (e *endpoint) exchangeHello(conn net.Conn, offered wire.Feature) (welcome wire.Welcome, surplus []byte, err error) {
 	hello := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, Offered: offered,
-		ProcessID: uint32(os.Getpid()), FrameBytesMax: uint32(c.config.frameBytesMax),
-		ValueBytesMax: uint64(c.config.valueBytesMax), ClockNs: c.clock.Ns(), StreamCreditBytes: wire.StreamCreditBytes, Software: c.config.name}
+		ProcessID: uint32(os.Getpid()), FrameBytesMax: uint32(e.client.config.frameBytesMax),
+		ValueBytesMax: uint64(e.client.config.valueBytesMax), ClockNs: e.client.clock.Ns(), StreamCreditBytes: wire.StreamCreditBytes, Software: e.client.config.name}
 	if _, err := conn.Write(hello.Append(nil)); err != nil && !errors.Is(err, syscall.EPIPE) {
 		// After EPIPE there may still be a refusal to read.
 		return welcome, nil, err
@@ -114,17 +114,17 @@ func (c *core) exchangeHello(conn net.Conn, offered wire.Feature) (welcome wire.
 
 // welcomeFailure returns the error for a hello that was not answered as it should have
 // been.
-func (c *core) welcomeFailure(ctx context.Context, err error) *status.Error {
+func (e *endpoint) welcomeFailure(ctx context.Context, err error) *status.Error {
 	var broken *wire.ProtocolError
 	switch {
 	case errors.As(err, &broken):
-		return notExecuted(status.Internal, "%s answers in another protocol: %s", c.address, broken.Text)
+		return notExecuted(status.Internal, "%s answers in another protocol: %s", e.address, broken.Text)
 	case ctx.Err() != nil:
-		return endOfWaiting(ctx, fmt.Sprintf("while waiting for the welcome of %s", c.address)).With(status.OutcomeNotExecuted)
+		return endOfWaiting(ctx, fmt.Sprintf("while waiting for the welcome of %s", e.address)).With(status.OutcomeNotExecuted)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errNoWelcome
 	}
-	failure := notExecuted(status.Unavailable, "%s closed the connection before its welcome (%v); its log may say why", c.address, err)
+	failure := notExecuted(status.Unavailable, "%s closed the connection before its welcome (%v); its log may say why", e.address, err)
 	failure.Cause = err
 	return failure
 }
@@ -153,21 +153,21 @@ func refusal(w *wire.Welcome) *status.Error {
 
 // checkServerUser makes sure that the server was not set up by somebody else, in a
 // directory to which others can write.
-func (c *core) checkServerUser(conn net.Conn) error {
-	if c.address.Network != "unix" || c.config.anyServerUser {
+func (e *endpoint) checkServerUser(conn net.Conn) error {
+	if e.address.Network != "unix" || e.client.config.anyServerUser {
 		return nil
 	}
 	server, err := peercred.Get(conn)
 	if err != nil {
-		return fmt.Errorf("who serves %s cannot be told: %w", c.address, err)
+		return fmt.Errorf("who serves %s cannot be told: %w", e.address, err)
 	}
 	user := server.UserID
-	if user == 0 || user == uint32(os.Geteuid()) || slices.Contains(c.config.serverUsers, user) {
+	if user == 0 || user == uint32(os.Geteuid()) || slices.Contains(e.client.config.serverUsers, user) {
 		return nil
 	}
-	if owner, ok := directoryOwner(c.address); ok && user == owner {
+	if owner, ok := directoryOwner(e.address); ok && user == owner {
 		return nil
 	}
 	return fmt.Errorf("the server at %s runs as user %d, who is neither root, nor this user, nor the owner of the socket's directory; if that is right, allow it by client.WithServerUsers(%d), in the shell by --any-server-user",
-		c.address, user, user)
+		e.address, user, user)
 }

@@ -92,11 +92,21 @@ func (*interceptedCall) Kind() intercept.Kind { return intercept.Function }
 
 func (c *interceptedCall) Function() string { return c.name }
 
-func (c *interceptedCall) Peer() intercept.Peer { return c.client.peer() }
+// Peer returns the endpoint that the call has used last. Before it has used one of several,
+// the address stands for all of them.
+func (c *interceptedCall) Peer() intercept.Peer {
+	switch {
+	case c.at != nil:
+		return c.at.peer()
+	case c.client.route == nil:
+		return c.client.only.peer()
+	}
+	return intercept.Peer{Address: c.client.text}
+}
 
 // peer is the server as interceptors and observers see it.
-func (c *core) peer() intercept.Peer {
-	return intercept.Peer{Local: c.address.Network == "unix", Address: c.address.String()}
+func (e *endpoint) peer() intercept.Peer {
+	return intercept.Peer{Local: e.address.Network == "unix", Address: e.address.String()}
 }
 
 func (c *interceptedCall) Request() intercept.Message { return (*interceptedRequest)(c) }

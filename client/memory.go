@@ -63,16 +63,16 @@ type memory struct {
 }
 
 // memoryWanted reports whether to ask the server for shared memory.
-func (c *core) memoryWanted() bool {
-	return c.address.Network == "unix" && !c.config.memoryOff && !c.address.SharedMemoryOff
+func (e *endpoint) memoryWanted() bool {
+	return e.address.Network == "unix" && !e.client.config.memoryOff && !e.address.SharedMemoryOff
 }
 
 // spin returns how to wait. The option takes precedence over the address.
-func (c *core) spin() spin.Mode {
-	if c.config.spin != spin.Auto {
-		return c.config.spin
+func (e *endpoint) spin() spin.Mode {
+	if mode := e.client.config.spin; mode != spin.Auto {
+		return mode
 	}
-	return c.address.Spin
+	return e.address.Spin
 }
 
 // handleMemory takes the memory into use. If it cannot, the connection goes on with its
@@ -87,7 +87,7 @@ func (c *connection) handleMemory(frame *wire.Frame) error {
 	defer came.Close()
 	made, err := c.attach(wire.ParseMemoryOffer(frame.Payload), came.Numbers)
 	if err != nil {
-		c.client.log.Warn("no shared memory, the connection goes on with the socket", "address", c.client.address, "reason", err)
+		c.client.log.Warn("no shared memory, the connection goes on with the socket", "address", c.endpoint.address, "reason", err)
 		return nil
 	}
 	made.end.Awake()
@@ -128,7 +128,7 @@ func (c *connection) attach(offer wire.MemoryOffer, descriptors []int) (*memory,
 func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Duration) *memory {
 	end := regions.CallerEnd()
 	m := &memory{regions: regions, end: end, record: make([]byte, 0, recordBytes),
-		waiter: sharedmemory.NewCallerWaiter(end, c.client.clock, c.client.spin(), spinLimit, &c.client.sleeps),
+		waiter: sharedmemory.NewCallerWaiter(end, c.client.clock, c.endpoint.spin(), spinLimit, &c.client.sleeps),
 		parser: wire.Parser{From: wire.ServerSide, FrameBytesMax: c.reader.parser.FrameBytesMax,
 			Features: c.welcome.Accepted &^ (wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureStores)}}
 	m.stop = func() bool {

@@ -16,8 +16,8 @@ import (
 
 // observeOpening tells of a connection that was opened, before its reader runs, or of an
 // attempt that failed.
-func (c *core) observeOpening(made *connection, failure *status.Error) {
-	observer, info := c.config.observer, &observe.Connection{Side: intercept.Caller, Peer: c.peer(), Transport: observe.TCP}
+func (e *endpoint) observeOpening(made *connection, failure *status.Error) {
+	observer, info := e.client.config.observer, &observe.Connection{Side: intercept.Caller, Peer: e.peer(), Transport: observe.TCP}
 	if info.Peer.Local {
 		info.Transport = observe.UnixSocket
 	}
@@ -27,7 +27,7 @@ func (c *core) observeOpening(made *connection, failure *status.Error) {
 		}
 		return
 	}
-	info.ID, info.Peer.Software = c.connectionIDs.Add(1), made.welcome.Software
+	info.ID, info.Peer.Software = e.client.connectionIDs.Add(1), made.welcome.Software
 	made.observed.Store(info)
 	if observer.ConnectionOpened != nil {
 		observer.ConnectionOpened(info)

@@ -34,32 +34,42 @@ const NoTimeout time.Duration = -1
 type Option func(*config)
 
 type config struct {
-	timeout        time.Duration
-	connectTimeout time.Duration
-	attemptsMax    int
-	frameBytesMax  int
-	valueBytesMax  int // 0: none in stores
-	allowAbstract  bool
-	anyServerUser  bool
-	serverUsers    []uint32
-	memoryOff      bool
-	spin           spin.Mode
-	drift          Drift
-	interceptors   []intercept.Interceptor
-	observer       *observe.Observer
-	dial           func(ctx context.Context, address string) (net.Conn, error)
-	name           string
-	logger         *slog.Logger
+	timeout         time.Duration
+	connectTimeout  time.Duration
+	endpointConnect time.Duration
+	attemptsMax     int
+	frameBytesMax   int
+	valueBytesMax   int // 0: none in stores
+	allowAbstract   bool
+	anyServerUser   bool
+	serverUsers     []uint32
+	memoryOff       bool
+	spin            spin.Mode
+	drift           Drift
+	interceptors    []intercept.Interceptor
+	observer        *observe.Observer
+	dial            func(ctx context.Context, address string) (net.Conn, error)
+	name            string
+	logger          *slog.Logger
 }
 
 func defaultConfig() config {
 	return config{
-		timeout:       DefaultTimeout,
-		attemptsMax:   wire.AttemptsMax,
-		frameBytesMax: wire.FrameBytesMax,
-		name:          "nearcall-go/" + Version,
-		logger:        slog.New(slog.DiscardHandler),
+		timeout:         DefaultTimeout,
+		endpointConnect: wire.EndpointConnectMs * time.Millisecond,
+		attemptsMax:     wire.AttemptsMax,
+		frameBytesMax:   wire.FrameBytesMax,
+		name:            "nearcall-go/" + Version,
+		logger:          slog.New(slog.DiscardHandler),
 	}
+}
+
+// endpointLimit returns how long connecting to one of several endpoints may take.
+func (c *config) endpointLimit() time.Duration {
+	if c.connectTimeout > 0 {
+		return min(c.endpointConnect, c.connectTimeout)
+	}
+	return c.endpointConnect
 }
 
 func (c *config) check() error {
@@ -77,6 +87,8 @@ func (c *config) check() error {
 		return errors.New("the logger is nil: without WithLogger, nothing is logged")
 	case c.connectTimeout < 0:
 		return fmt.Errorf("connect timeout %v: it must not be negative", c.connectTimeout)
+	case c.endpointConnect < time.Millisecond || c.endpointConnect > wire.EndpointConnectMsCeiling*time.Millisecond:
+		return fmt.Errorf("endpoint connect timeout %v: limit endpoint_connect_ms is 1 ms to %v", c.endpointConnect, wire.EndpointConnectMsCeiling*time.Millisecond)
 	case c.frameBytesMax < wire.FrameBytesFloor || c.frameBytesMax > FrameBytesCeiling:
 		return fmt.Errorf("frames of %d bytes: limit frame_bytes_max is %d to %d",
 			c.frameBytesMax, wire.FrameBytesFloor, FrameBytesCeiling)
@@ -103,9 +115,18 @@ func WithTimeout(timeout time.Duration) Option {
 }
 
 // WithConnectTimeout bounds the time that a call may spend on connecting. By default
-// only the deadline of the call does.
+// only the deadline of the call does. If the address has several endpoints, this bounds each
+// of them, as WithEndpointConnectTimeout does.
 func WithConnectTimeout(timeout time.Duration) Option {
 	return func(c *config) { c.connectTimeout = timeout }
+}
+
+// WithEndpointConnectTimeout bounds the time that connecting to one of several endpoints may
+// take before a call goes to another one. It is one millisecond to five minutes, and one second
+// by default. A call never spends more than half of the time that it has left on one endpoint
+// if there are others. An address with a single endpoint is not affected.
+func WithEndpointConnectTimeout(timeout time.Duration) Option {
+	return func(c *config) { c.endpointConnect = timeout }
 }
 
 // WithAttempts sets how many times a call may be sent in all, within its deadline, as
@@ -146,7 +167,9 @@ func WithAnyServerUser() Option {
 
 // WithDialer makes connections by calling dial instead of connecting to the address, for
 // example through a tunnel or in a test. dial is given the address that the client was made
-// for. It is called by one goroutine at a time, and must return when its context ends.
+// for. It is called by one goroutine at a time, and must return when its context ends. If the
+// address has several endpoints, dial is given one of them, and is called by one goroutine at
+// a time for each.
 //
 // It must return a connection of package net, which has a descriptor of the kernel. A
 // connection that has none, such as one of crypto/tls or of net.Pipe, is refused before

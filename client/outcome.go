@@ -36,7 +36,7 @@ func (c *connection) logEnd(why *loss, calls int) {
 	case calls > 0:
 		level = slog.LevelInfo
 	}
-	c.client.log.Log(context.Background(), level, "connection ended", "address", c.client.address, "cause", lossText(why), "calls", calls)
+	c.client.log.Log(context.Background(), level, "connection ended", "address", c.endpoint.address, "cause", lossText(why), "calls", calls)
 }
 
 // A loss is why a connection ended.
@@ -87,7 +87,7 @@ type ending struct {
 func (c *connection) survey(why *loss) *ending {
 	c.output.sendMu.Lock()
 	defer c.output.sendMu.Unlock()
-	e := &ending{address: c.client.address.String(), why: why, alone: c.calls.used == 1, partial: c.partial}
+	e := &ending{address: c.endpoint.address.String(), why: why, alone: c.calls.used == 1, partial: c.partial}
 	e.takenID, e.lastID = c.output.progress()
 	e.marks, e.final = c.marks, c.closing == nil && !why.protocol && (isEOF(why.cause) || why.reset)
 	return e

@@ -52,6 +52,11 @@ type call struct {
 	// options are those of the view that the call is made through.
 	options *callOptions
 
+	// at is the endpoint that was used last, if there are several. spills means that the call
+	// goes elsewhere instead of waiting for a place.
+	at     *endpoint
+	spills bool
+
 	// usage is how the program uses the function, nil for bytes of which nothing is
 	// known; function is the one that it fits on the connection in use.
 	usage    *usage
@@ -160,6 +165,7 @@ func (c *call) reset() {
 	}
 	c.name, c.payload, c.reply, c.failure, c.metadata = "", nil, nil, nil, nil
 	c.roundTrip = 0
+	c.at, c.spills = nil, false
 	c.usage, c.function, c.refusal, c.refusedHash = nil, nil, nil, ""
 	c.dynamic.encodedBy = nil
 	c.files.Close()

@@ -54,7 +54,7 @@ func (c *connection) ping(ctx context.Context, r *call) (failure *status.Error, 
 		if idle {
 			return nil, false
 		}
-		failure = notExecuted(status.Unavailable, "the connection to %s was lost before it answered a ping", c.client.address)
+		failure = notExecuted(status.Unavailable, "the connection to %s was lost before it answered a ping", c.endpoint.address)
 	case <-ctx.Done():
 		failure = endOfWaiting(ctx, "while waiting for the answer to a ping").With(status.OutcomeNotExecuted)
 	case <-timer.C:

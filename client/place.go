@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -79,6 +80,16 @@ func (c *connection) leaveQueue(place chan struct{}, promised bool) {
 		c.places.promised = false
 		c.offerPlaces()
 	}
+}
+
+// errNoPlace is why a call goes to another endpoint instead of waiting.
+var errNoPlace = errors.New("no place for the call")
+
+// full is the failure of a call that does not wait for a place.
+func (c *connection) full() *status.Error {
+	failure := notExecuted(status.ResourceExhausted, "%w at %s", errNoPlace, c.endpoint.address)
+	failure.Cause = errNoPlace
+	return failure
 }
 
 func (c *connection) noPlace(ctx context.Context) *status.Error {

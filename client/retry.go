@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -25,7 +24,7 @@ func (c *core) retry(ctx context.Context, r *call) *status.Error {
 	}
 	former := status.OutcomeNotExecuted
 	for count := 1; ; count++ {
-		failure := c.attempt(ctx, r)
+		failure := c.attempt(ctx, r, count)
 		if failure == nil {
 			return nil
 		}
@@ -65,21 +64,29 @@ func withFormer(failure *status.Error, former status.Outcome) *status.Error {
 	return failure
 }
 
-// attempt sends the call once, on the first connection that takes it.
-func (c *core) attempt(ctx context.Context, r *call) *status.Error {
+// attempt sends the call once, on the first connection that takes it. count is the number of
+// the attempt.
+func (c *core) attempt(ctx context.Context, r *call, count int) *status.Error {
+	if c.route != nil {
+		return c.route.attempt(ctx, r, count)
+	}
 	for {
-		connection, failure := c.connect(ctx, r)
+		connection, failure := c.only.connect(ctx, r.deadlineNs)
 		if failure != nil {
 			return failure
 		}
-		exchange := connection.exchange
-		if r.frameType == wire.Ping {
-			exchange = connection.ping
-		}
-		if failure, usable := exchange(ctx, r); usable {
+		if failure, usable := connection.try(ctx, r); usable {
 			return failure
 		}
 	}
+}
+
+// reach returns a connection to the server, which the call may use or not.
+func (c *core) reach(ctx context.Context, r *call) (*connection, *status.Error) {
+	if c.route != nil {
+		return c.route.reach(ctx, r)
+	}
+	return c.only.connect(ctx, r.deadlineNs)
 }
 
 func repeatable(failure *status.Error) bool {

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/endpoints"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
@@ -31,6 +32,27 @@ type Statistics struct {
 	SentBytesTotal, ReceivedBytesTotal uint64
 	// Waiting says how calls have waited for replies through shared memory.
 	Waiting Waiting
+	// Endpoints are the endpoints of the address, the nearest first. Each address of a host
+	// name that was looked up is one.
+	Endpoints []EndpointStatistics
+}
+
+// EndpointStatistics say what is known of one endpoint of an address.
+type EndpointStatistics struct {
+	// Address is how an address with only this endpoint would be written.
+	Address string
+	// State is "in use" if there is a connection that calls may use, and "ready" if there
+	// is none and nothing speaks against it. Calls leave an endpoint alone for a while that
+	// "rests" because it has failed, is "silent" because nothing came from it for too long, or
+	// is "full" because it had no room for a call.
+	State string
+	// Connections is the number of open connections, and CallsInFlight that of requests that
+	// wait there for their replies.
+	Connections, CallsInFlight int
+	// FailuresTotal counts what made calls leave the endpoint alone.
+	FailuresTotal uint64
+	// Rests is for how long calls still leave the endpoint alone.
+	Rests time.Duration
 }
 
 // Waiting says how calls have waited for their replies while they used shared memory.
@@ -61,9 +83,59 @@ func (c *Client) Statistics() Statistics {
 		sum.add(&connection.traffic)
 		connection.mu.Unlock()
 	}
+	all.Endpoints = c.core.endpointStatistics()
 	all.RequestsTotal, all.SentBytesTotal, all.ReceivedBytesTotal = sum.requests, sum.sentBytes, sum.receivedBytes
 	return all
 }
+
+// endpointStatistics are those of all endpoints. Preconditions: c.mu is held.
+func (c *core) endpointStatistics() []EndpointStatistics {
+	var all []EndpointStatistics
+	for _, e := range c.endpointsInOrder() {
+		counted := e.statistics()
+		for connection := range c.living {
+			if connection.endpoint == e {
+				connection.mu.Lock()
+				counted.CallsInFlight += connection.calls.waiting
+				connection.mu.Unlock()
+				counted.Connections++
+			}
+		}
+		all = append(all, counted)
+	}
+	return all
+}
+
+func (c *core) endpointsInOrder() []*endpoint {
+	if c.route == nil {
+		return []*endpoint{&c.only}
+	}
+	c.route.mu.Lock()
+	defer c.route.mu.Unlock()
+	return c.route.presentLocked()
+}
+
+// statistics says what is known of an endpoint, except for its connections.
+func (e *endpoint) statistics() EndpointStatistics {
+	counted := EndpointStatistics{Address: e.address.String(), State: "ready"}
+	if e.current.Load() != nil {
+		counted.State = "in use"
+	}
+	if e.route == nil {
+		return counted
+	}
+	e.route.mu.Lock()
+	defer e.route.mu.Unlock()
+	counted.FailuresTotal = e.failures
+	state, restsNs := e.route.set.Look(e.index, e.client.clock.Ns())
+	if counted.Rests = time.Duration(restsNs); restsNs > 0 {
+		counted.State = endpointStates[state]
+	}
+	return counted
+}
+
+// endpointStates are the names of states of endpoints that are left alone.
+var endpointStates = map[endpoints.State]string{endpoints.Failed: "rests", endpoints.Silent: "silent", endpoints.Full: "full"}
 
 // counts hold what a client counts beside its connections.
 type counts struct {

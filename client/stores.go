@@ -204,7 +204,7 @@ func (c *core) takesMore(ctx context.Context, r *call, failure *status.Error) bo
 	}
 	r.startNs = c.clock.Ns()
 	r.deadlineNs = c.deadline(ctx, r)
-	current, unreached := c.connect(ctx, r)
+	current, unreached := c.reach(ctx, r)
 	if unreached != nil || current.stores.valueBytesMax <= wire.FrameBytesMaxCeiling {
 		return false
 	}
@@ -319,13 +319,16 @@ func (c *connection) askOnce(ctx context.Context, r *call) (*storedPayload, *sta
 	return store, nil, true
 }
 
+// limitDetail is the type of the detail that names the limit for which a call was refused.
+const limitDetail = "nearcall.limit"
+
 // isCrowded reports whether there is room for a store as soon as another call has ended.
 func isCrowded(failure *status.Error) bool {
 	if failure.Code != status.ResourceExhausted {
 		return false
 	}
 	for _, detail := range failure.Details {
-		if detail.Type == "nearcall.limit" && detail.Value == "stores_per_direction" {
+		if detail.Type == limitDetail && detail.Value == "stores_per_direction" {
 			return true
 		}
 	}

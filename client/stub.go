@@ -73,7 +73,7 @@ func (c *core) compareStub(f *describedFunction, s *stub) *status.Error {
 		return nil
 	}
 	if c.config.drift == DriftLogged {
-		c.log.Warn("a function has changed since code was generated for it", "address", c.address, "function", f.Name, "changes", changes)
+		c.log.Warn("a function has changed since code was generated for it", "address", c.text, "function", f.Name, "changes", changes)
 		return nil
 	}
 	return notExecuted(status.FailedPrecondition, "%s has changed since this program's code was generated (%s): generate it again with `nearcall gen go`, or see client.WithDrift",

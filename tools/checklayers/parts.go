@@ -39,13 +39,14 @@ var partitions = []partition{
 		{"input", "received", "startMarks", "callTable", "partialFrame", "placeQueue", "pingTable"},
 		{"role", "output", "memory"},
 		{"reader", "state"},
-		{"connection"},
+		{"connection", "endpoint", "route"},
 	}, [][]string{
 		// A function as a server describes it, and the types that callers use it with.
 		{"describedFunction", "functionTable", "usage"},
 		// A call and the connection that it waits on, up to the client that makes connections.
-		{"arrival", "call", "callTable", "connection", "core", "counts", "ending", "interceptedCall", "interceptedReply",
-			"interceptedRequest", "reader", "role", "slot", "state"},
+		// and chooses among endpoints.
+		{"arrival", "call", "callTable", "connection", "core", "counts", "ending", "endpoint", "endpointFailure", "hostName", "interceptedCall",
+			"interceptedReply", "interceptedRequest", "reader", "role", "route", "search", "slot", "state"},
 	}},
 }
 

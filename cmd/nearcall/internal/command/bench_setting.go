@@ -76,13 +76,15 @@ func (b *benching) settings(ctx context.Context, address, function string, texts
 
 // checkTransports says what an address cannot do before anything is measured.
 func (b *benching) checkTransports(text string) error {
-	parsed, err := address.Parse(text, true)
+	list, err := address.ParseList(text, true)
 	for _, transport := range b.transports {
 		switch {
 		case err != nil: // the client says it better
-		case parsed.Network != "unix":
+		case list.Count() > 1:
+			return usageError{fmt.Errorf("--transport %s: the address has several endpoints; measure one of them", transport)}
+		case list.Groups[0][0].Network != "unix":
 			return usageError{fmt.Errorf("--transport %s: only a unix: address has the choice", transport)}
-		case transport == transportMemory && parsed.SharedMemoryOff:
+		case transport == transportMemory && list.Groups[0][0].SharedMemoryOff:
 			return usageError{fmt.Errorf("--transport %s: the address says shm=off", transport)}
 		}
 	}

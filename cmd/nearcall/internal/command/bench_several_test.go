@@ -234,6 +234,7 @@ func writeInTheSameSecond(t *testing.T, path, address string) {
 // What an address has no choice of is told before anything is measured.
 func TestBenchTransportOfAddress(t *testing.T) {
 	nearcall(t, "bench", "--transport", "shm", "tcp:127.0.0.1:1", "one").expect(t, 2, "only a unix: address")
+	nearcall(t, "bench", "--transport", "shm", "unix:/a | unix:/b", "one").expect(t, 2, "several endpoints")
 	nearcall(t, "bench", "--transport", "shm", "unix:/no/such/socket?shm=off", "one").expect(t, 2, "shm=off")
 	nearcall(t, "bench", "--transport", "shm,socket", "unix:/no/such/socket", "one").expect(t, 78)
 }

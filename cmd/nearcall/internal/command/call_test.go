@@ -41,6 +41,15 @@ func TestCall(t *testing.T) {
 	}
 }
 
+// An address may have several endpoints, of which the first need not be there.
+func TestCallOneOfSeveral(t *testing.T) {
+	address := "unix:/nonexistent/s | " + serveDemo(t)
+	nearcall(t, "call", address, "ack", "2", "3").expectOut(t, "9\n")
+	nearcall(t, "list", address).expect(t, 0, "ack")
+	nearcall(t, "call", "unix:/nonexistent/s|tcp:127.0.0.1:1", "ack", "2", "3").expect(t, 1, "unix:/nonexistent/s", "tcp:127.0.0.1:1")
+	nearcall(t, "demo", "--address", address).expect(t, 1, "several endpoints")
+}
+
 func TestCallJSONAndRaw(t *testing.T) {
 	address := serveDemo(t)
 	nearcall(t, "call", "--json", address, "upper", "a").expectOut(t, "\"A\"\n")
