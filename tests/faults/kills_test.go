@@ -47,7 +47,7 @@ func killServers(t *testing.T, kills int) {
 
 func killCallers(t *testing.T, kills int) {
 	r := newFaultRun(t, built.ledger, true)
-	server := r.startServer()
+	server := r.startServer(r.path)
 	defer server.Kill()
 	before := processes.HoldsNow(t, server, r.path)
 	resident := 0

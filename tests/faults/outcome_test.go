@@ -55,6 +55,20 @@ func TestOutcomesAreTrue(t *testing.T) {
 	}
 }
 
+// TestOutcomesOfSeveralServers does the same to two servers behind one address. Calls move on
+// from one to the other, and none is executed by both.
+func TestOutcomesOfSeveralServers(t *testing.T) {
+	for _, memory := range []bool{true, false} {
+		t.Run("Go "+transportName(memory), func(t *testing.T) {
+			r := newFaultRun(t, built.caller, memory)
+			r.further = r.path + "2"
+			r.wanted = int64(processes.Setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall))
+			r.torment()
+			r.check()
+		})
+	}
+}
+
 func transportName(memory bool) string {
 	if memory {
 		return "shared memory"
@@ -69,6 +83,7 @@ type faultRun struct {
 	memory     bool // whether callers use shared memory, or may not
 	slowEvery  int
 	path       string
+	further    string // the path of a second server, or "" for none
 	ledgerPath string
 	ledger     *ledger
 	reports    reports
@@ -83,7 +98,7 @@ type faultRun struct {
 	nextKey        atomic.Uint64
 	serverKills    atomic.Int64
 	callerKills    atomic.Int64
-	stops          int
+	stops          atomic.Int64
 	late           atomic.Int64
 
 	randomMu sync.Mutex
@@ -111,14 +126,19 @@ func (r *faultRun) number(n int) int {
 }
 
 func (r *faultRun) address() string {
-	if r.memory {
-		return "unix:" + r.path
+	parameters := ""
+	if !r.memory {
+		parameters = "?shm=off"
 	}
-	return "unix:" + r.path + "?shm=off"
+	address := "unix:" + r.path + parameters
+	if r.further != "" {
+		address += " | unix:" + r.further + parameters
+	}
+	return address
 }
 
-func (r *faultRun) startServer() *processes.Process {
-	return processes.StartServer(r.t, nil, r.path, built.server, "-ledger", r.ledgerPath, "-shared-memory-after-calls", memoryAfterCalls)
+func (r *faultRun) startServer(path string) *processes.Process {
+	return processes.StartServer(r.t, nil, path, built.server, "-ledger", r.ledgerPath, "-shared-memory-after-calls", memoryAfterCalls)
 }
 
 func (r *faultRun) isEnough() bool {
@@ -128,11 +148,13 @@ func (r *faultRun) isEnough() bool {
 
 // torment keeps callers calling and does harm until it is enough.
 func (r *faultRun) torment() {
-	stopServer, serverStopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(serverStopped)
-		r.tormentServer(stopServer)
-	}()
+	stopServers := make(chan struct{})
+	var servers sync.WaitGroup
+	for _, path := range []string{r.path, r.further} {
+		if path != "" {
+			servers.Go(func() { r.tormentServer(stopServers, path) })
+		}
+	}
 	var callers sync.WaitGroup
 	for range callersAtATime {
 		callers.Go(func() {
@@ -142,21 +164,21 @@ func (r *faultRun) torment() {
 		})
 	}
 	callers.Wait()
-	close(stopServer)
-	<-serverStopped
+	close(stopServers)
+	servers.Wait()
 }
 
 // tormentServer kills and restarts one server after the other, and stops and
 // continues some, now and then for longer than calls wait.
-func (r *faultRun) tormentServer(stop <-chan struct{}) {
+func (r *faultRun) tormentServer(stop <-chan struct{}, path string) {
 	for {
-		server := r.startServer()
+		server := r.startServer(path)
 		if r.number(r.stopEvery) == 0 {
 			r.pause(stop, 10)
 			server.Process.Signal(syscall.SIGSTOP)
 			r.pause(stop, 2*callTimeoutMs)
 			server.Continue()
-			r.stops++
+			r.stops.Add(1)
 		}
 		r.awaitMemory()
 		more := r.pause(stop, serverLifeMs)
@@ -274,7 +296,7 @@ func (r *faultRun) check() {
 	}
 	r.t.Logf("%d calls, %d of them with shared memory; %d servers and %d callers killed, %d servers stopped; "+
 		"%d wrong outcomes, %d calls later than their deadline + 50 ms and what the machine adds; %v",
-		count.calls, count.memory, r.serverKills.Load(), r.callerKills.Load(), r.stops, count.wrong, r.late.Load(), count.byOutcome)
+		count.calls, count.memory, r.serverKills.Load(), r.callerKills.Load(), r.stops.Load(), count.wrong, r.late.Load(), count.byOutcome)
 	if r.memory {
 		r.t.Logf("with shared memory %d calls of quick functions lost their server, the outcome of %d is unknown, %d of these were never executed",
 			count.lost, count.unknown, count.blind)
@@ -319,10 +341,11 @@ func (r *faultRun) judge(count *tally) {
 	if r.memory && count.memory < count.calls/10 {
 		r.t.Errorf("%d of %d calls used shared memory: that tests the socket", count.memory, count.calls)
 	}
-	if count.lost > 100 && count.unknown*100 > count.lost*unknownPercentMax {
+	// Of several servers a call may have used one that had given no memory yet.
+	if r.further == "" && count.lost > 100 && count.unknown*100 > count.lost*unknownPercentMax {
 		r.t.Errorf("%d of %d outcomes are unknown: the marks should tell", count.unknown, count.lost)
 	}
-	if count.lost > 100 && count.blind*100 > count.lost*blindPercentMax {
+	if r.further == "" && count.lost > 100 && count.blind*100 > count.lost*blindPercentMax {
 		r.t.Errorf("%d of %d outcomes are unknown though the call never ran", count.blind, count.lost)
 	}
 	if !r.memory && count.memory > 0 {
