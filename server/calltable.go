@@ -20,6 +20,10 @@ type callTable struct {
 	max        int
 	perUserMax int
 
+	// history is nil unless the caller may ask what became of its calls after the connection has
+	// ended. It is set before the first call.
+	history *history
+
 	// running counts the calls that run outside the reader, and the readers.
 	running sync.WaitGroup
 
@@ -31,6 +35,7 @@ type callTable struct {
 	// mu protects what follows.
 	mu       sync.Mutex
 	inFlight map[uint64]*execution
+	asks     int    // of this caller that wait for their answers
 	last     uint64 // the id in the drain frame
 	framed   bool   // the welcome is sent or will be, so frames may follow
 	finished bool   // the last reader has ended
@@ -51,8 +56,8 @@ func (t *callTable) remember(e *execution) *status.Error {
 	if t.closed {
 		return refusedf(status.Cancelled, "the connection is closed")
 	}
-	if len(t.inFlight) >= t.max {
-		return crowdedf("calls_in_flight_max", "%d calls are in flight on this connection (limit calls_in_flight_max); the server's option WithCallsInFlight raises it to at most %d", len(t.inFlight), wire.CallsInFlightMaxCeiling)
+	if calls := len(t.inFlight) + t.asks; calls >= t.max {
+		return crowdedf("calls_in_flight_max", "%d calls are in flight on this connection (limit calls_in_flight_max); the server's option WithCallsInFlight raises it to at most %d", calls, wire.CallsInFlightMaxCeiling)
 	}
 	if calls := t.user.calls.Add(1); calls > int64(t.perUserMax) {
 		t.user.calls.Add(-1)
@@ -74,6 +79,32 @@ func (t *callTable) beginBeside() bool {
 	}
 	t.running.Add(1)
 	return true
+}
+
+// beginAsk is beginBeside for the answer to an ASK, which counts as a call in flight while it
+// waits, until endAsk. It reports false also if there is no room for that.
+func (t *callTable) beginAsk() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed || len(t.inFlight)+t.asks >= t.max {
+		return false
+	}
+	t.asks++
+	t.running.Add(1)
+	return true
+}
+
+func (t *callTable) endAsk() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.asks--
+}
+
+// keep makes the table note in h how far its calls have come.
+func (t *callTable) keep(h *history) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.history = h
 }
 
 // crowdedf returns the error for a call for which there will be room once other calls
@@ -98,6 +129,9 @@ func (t *callTable) forget(e *execution) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.inFlight, e.id)
+	if t.history != nil && (t.closed || e.marks.Stage(e.id) == sharedmemory.StageOverwritten) {
+		t.history.settle(e.id, e.stageAtEnd())
+	}
 	t.user.calls.Add(-1)
 	e.uncount()
 }

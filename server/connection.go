@@ -129,6 +129,9 @@ func (c *connection) end() {
 		c.observeEnd(c.calls.whyClosed())
 	}
 	c.reader.release()
+	if c.calls.history != nil {
+		c.server.histories.end(c.calls.history)
+	}
 	c.server.users.leave(c.user)
 	c.service.remove(c)
 	c.service.active.Done()
@@ -229,6 +232,9 @@ func (c *connection) beginClose(reason error) (inFlight []*execution, first bool
 		t.adoptLocked(&c.reader.inline)
 		// There is no reader any more that would do it.
 		go c.end()
+	}
+	if t.history != nil {
+		t.history.close(maps.Keys(t.inFlight))
 	}
 	return slices.Collect(maps.Values(t.inFlight)), true
 }

@@ -84,13 +84,21 @@ func (e *execution) start(ctx context.Context) {
 
 // markEnd marks that the call is over.
 func (e *execution) markEnd() {
-	switch {
-	case e.marks == nil:
-	case e.called:
-		e.marks.Set(e.id, sharedmemory.StageFinished)
-	default:
-		e.marks.Set(e.id, sharedmemory.StageReceived)
+	if e.marks != nil {
+		e.marks.Set(e.id, e.stageAtEnd())
 	}
+}
+
+// stageAtEnd returns how far a call came that is over. An outcome that is unknown is that of a
+// call which was passed on to another server, so nobody here can say that it came to its end.
+func (e *execution) stageAtEnd() sharedmemory.Stage {
+	switch {
+	case !e.called:
+		return sharedmemory.StageReceived
+	case e.err != nil && status.FromError(e.err).Outcome == status.OutcomeUnknown:
+		return sharedmemory.StageStarted
+	}
+	return sharedmemory.StageFinished
 }
 
 // run runs the function inside the interceptors, and turns a panic into an error. It

@@ -22,6 +22,7 @@ var frameHandlers = [...]frameHandler{
 	wire.Wake:    (*reader).onWake,
 	wire.Store:   (*reader).onStore,
 	wire.Release: (*reader).onRelease,
+	wire.Ask:     (*reader).onAsk,
 }
 
 // onWake does nothing: the reader looks at its ring after every frame.
@@ -70,6 +71,9 @@ func (r *reader) onResolve() (bool, error) {
 // that out.
 func (r *reader) take() bool {
 	c := r.connection
+	if r.requests == 0 {
+		r.beginMarks()
+	}
 	r.requests++
 	if r.requests == c.server.config.memoryAfterCalls {
 		r.memoryDue = r.parser.Features&wire.FeatureSharedMemory != 0

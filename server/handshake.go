@@ -21,7 +21,7 @@ const turnedAwayMax = 16
 
 // implemented are the features that this server accepts.
 const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions |
-	wire.FeaturePackedLists | wire.FeatureStores
+	wire.FeaturePackedLists | wire.FeatureStores | wire.FeatureAsks
 
 // firstByte waits for the first byte of the connection.
 func (r *reader) firstByte() (byte, error) {
@@ -128,6 +128,9 @@ func (c *connection) accept(hello *wire.Hello) wire.Feature {
 	if accepted&wire.FeatureDescriptors != 0 && !c.descriptorsAllowed() {
 		accepted &^= wire.FeatureDescriptors
 	}
+	if c.server.config.endedConnectionsMax == 0 {
+		accepted &^= wire.FeatureAsks
+	}
 	return accepted
 }
 
@@ -147,6 +150,7 @@ func featureNames(set wire.Feature) string {
 		wire.FeatureDescriptors: "file descriptors", wire.FeatureSharedMemory: "shared memory",
 		wire.FeatureDescriptions: "descriptions", wire.FeatureReversed: "reversed roles",
 		wire.FeaturePackedLists: "packed lists", wire.FeatureStores: "stores",
+		wire.FeatureAsks: "asks",
 	}
 	text := ""
 	for bit := wire.Feature(1); bit != 0; bit <<= 1 {
@@ -182,6 +186,9 @@ func (r *reader) agree(hello *wire.Hello, accepted wire.Feature) {
 	welcome.Version, welcome.Accepted, welcome.ClockNs = wire.Version, accepted, c.server.clock.Ns()
 	if c.stores != nil {
 		welcome.ValueBytesMax = uint64(c.server.config.valueBytesMax)
+	}
+	if accepted&wire.FeatureAsks != 0 {
+		welcome.Key = c.keepHistory().key
 	}
 	welcome.CallsInFlightMax = uint32(c.server.config.callsInFlightMax)
 	welcome.SchemaHash = c.service.table.document.WelcomeHash()

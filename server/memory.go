@@ -66,6 +66,10 @@ func (r *reader) giveMemory() {
 	if err := r.offerMemory(geometry, callerFile, serverFile); err != nil {
 		r.memory.waiter.Close()
 		r.returnMemory()
+		if c.calls.history != nil {
+			c.calls.history.move(0)
+			r.beginMarks()
+		}
 		c.server.memoryMissing(err)
 		return
 	}
@@ -101,7 +105,9 @@ func (r *reader) useMemory(regions *sharedmemory.Regions, reserved int64) {
 	}
 	r.memory.kept.keeps = c.service.table.keepBytes
 	r.memory.apart = r.memory.roomApart
-	r.marks = end.Marks()
+	if r.marks = end.Marks(); c.calls.history != nil {
+		c.calls.history.move(c.calls.accepted.Load() + 1)
+	}
 	r.memory.waiter.Awake()
 }
 

@@ -53,6 +53,8 @@ type config struct {
 	inputBytesPerUserMax    int64
 	outputBytesMax          int64
 	outputBytesPerUserMax   int64
+	endedConnectionsMax     int // 0: nobody can ask
+	endedConnectionKeep     time.Duration
 
 	memoryOff             bool
 	spin                  spin.Mode
@@ -81,6 +83,8 @@ func defaultConfig() config {
 		inputBytesPerUserMax:    wire.InputBytesPerUserMax,
 		outputBytesMax:          wire.OutputBytesMax,
 		outputBytesPerUserMax:   wire.OutputBytesPerUserMax,
+		endedConnectionsMax:     wire.EndedConnectionsMax,
+		endedConnectionKeep:     wire.EndedConnectionMs * time.Millisecond,
 		memoryAfterCalls:        wire.SharedMemoryAfterCalls,
 		memoryBytesPerUserMax:   wire.SharedMemoryBytesPerUserMax,
 		arenaBytes:              wire.SharedMemoryArenaBytes,
@@ -320,6 +324,18 @@ func WithOutputBytes(all, perUser int64) Option {
 	return func(c *config) {
 		set(c, "WithOutputBytes, all", &c.outputBytesMax, all, wire.FrameBytesFloor, wire.OutputBytesMaxCeiling)
 		set(c, "WithOutputBytes, perUser", &c.outputBytesPerUserMax, perUser, wire.FrameBytesFloor, wire.OutputBytesPerUserMaxCeiling)
+	}
+}
+
+// WithEndedConnections sets of how many connections that have ended the server remembers how
+// far their calls came, and for how long. A caller that has lost its connection asks the server
+// over another one, and so learns whether a function ran. One user has a quarter of the
+// connections at most. Each takes about 1 KiB if it was a local one, and 2.5 KiB otherwise. The defaults are 4096 and a minute, the most are 1048576 and an hour. With 0
+// connections nobody can ask, and what became of such calls is unknown.
+func WithEndedConnections(count int, keep time.Duration) Option {
+	return func(c *config) {
+		set(c, "WithEndedConnections, count", &c.endedConnectionsMax, count, 0, wire.EndedConnectionsMaxCeiling)
+		set(c, "WithEndedConnections, keep", &c.endedConnectionKeep, keep, time.Millisecond, wire.EndedConnectionMsCeiling*time.Millisecond)
 	}
 }
 

@@ -34,9 +34,11 @@ type Server struct {
 	instance uint64
 	users    userTable
 	lifetime lifetime
-	counters counters
-	watches  watchList
-	buffers  *bufferPool
+	// histories are of connections that callers can ask about.
+	histories historyTable
+	counters  counters
+	watches   watchList
+	buffers   *bufferPool
 
 	// readBuffers are lent to connections, except while they are parked.
 	readBuffers *readBuffers
@@ -80,6 +82,7 @@ func New(options ...Option) (*Server, error) {
 		return nil, errors.Join(s.config.failures...)
 	}
 	s.users.init(&s.config)
+	s.histories.init(&s.config)
 	return s, nil
 }
 

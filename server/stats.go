@@ -20,6 +20,7 @@ type counters struct {
 	parked      atomic.Int64 // at this moment
 
 	memoriesMissing atomic.Uint64
+	asks            atomic.Uint64
 	sleeps          sharedmemory.Sleeps
 
 	observed atomic.Uint64 // connections that were opened, which numbers them
@@ -55,6 +56,11 @@ type Statistics struct {
 	// went to sleep instead of looking for a request there. The guide
 	// docs/guides/shared-memory.md explains the causes.
 	SharedMemorySleeps map[string]uint64 `json:"shared_memory_sleeps"`
+	// AsksTotal counts how often callers that had lost a connection have asked what became of
+	// their calls. EndedKept is the number of connections that have ended and about which they
+	// can ask at this moment.
+	AsksTotal uint64 `json:"asks_total"`
+	EndedKept int    `json:"ended_kept"`
 	// Goroutines and HeapBytes are those of the whole process.
 	Goroutines int    `json:"goroutines"`
 	HeapBytes  uint64 `json:"heap_bytes"`
@@ -82,7 +88,8 @@ func (s *Server) Statistics() Statistics {
 		InputBytes: s.users.input.held.Load(), OutputBytes: s.users.output.held.Load(),
 		SharedMemoryTotal: s.counters.memories.Load(), SharedMemoryRefusedTotal: s.counters.memoriesMissing.Load(),
 		SharedMemorySleeps: s.counters.sleeps.ByCause(),
-		Goroutines:         runtime.NumGoroutine(), HeapBytes: heapBytes(),
+		AsksTotal:          s.counters.asks.Load(), EndedKept: s.histories.count(),
+		Goroutines: runtime.NumGoroutine(), HeapBytes: heapBytes(),
 		Functions: make(map[string]FunctionStatistics),
 	}
 	s.mu.Lock()

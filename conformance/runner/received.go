@@ -131,8 +131,11 @@ func (s *specification) describeGreeting(l layout, whole []byte) (received, erro
 	}
 	r["extensions"] = describeExtensions(extensions)
 	for _, e := range extensions {
-		if e.number == 2 {
+		switch e.number {
+		case 2:
 			r["reason"] = string(e.content)
+		case 4:
+			r["connection_key"] = e.content
 		}
 	}
 	if status, ok := r["status"].(uint64); ok {

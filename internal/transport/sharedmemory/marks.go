@@ -28,6 +28,13 @@ func (m *Marks) init(server []byte, count int) {
 	m.page, m.mask = server[headBytes:headBytes+count*markBytes], uint64(count-1)
 }
 
+// NewMarks returns marks in memory of this process alone, for connections that share none.
+// Preconditions: count is a power of two.
+func NewMarks(count int) *Marks {
+	// What is allocated in one piece of this size begins at a multiple of 8.
+	return &Marks{page: make([]byte, count*markBytes), mask: uint64(count - 1)}
+}
+
 // Marks returns the marks of the connection. They may be used until the regions
 // are closed.
 func (e *End) Marks() *Marks { return &e.marks }

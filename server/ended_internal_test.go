@@ -1,0 +1,63 @@
+package server
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// TestHistoriesAreBounded: what is kept of ended connections does not grow with their number, and no
+// user makes the server forget those of another.
+func TestHistoriesAreBounded(t *testing.T) {
+	var table historyTable
+	table.init(&config{endedConnectionsMax: wire.EndedConnectionsMax, endedConnectionKeep: time.Hour})
+	end := func(userID uint32) wire.ConnectionKey {
+		h := table.begin(account{local: true, userID: userID}, new(atomic.Uint64), func() {})
+		table.end(h)
+		return h.key
+	}
+	quiet := end(1)
+	for range 200_000 {
+		end(2)
+	}
+	if table.find(quiet) == nil {
+		t.Error("a user with many connections made the server forget that of another")
+	}
+	for user := range uint32(20_000) {
+		end(user)
+	}
+	if table.find(quiet) != nil {
+		t.Error("a connection is remembered after as many as are kept have ended")
+	}
+	if len(table.byKey) != table.max || table.ended.Len() != table.max || len(table.ofAccount) != table.max {
+		t.Errorf("%d histories, %d in order, of %d users, want %d of each", len(table.byKey), table.ended.Len(), len(table.ofAccount), table.max)
+	}
+	if kept := table.count(); kept != table.max {
+		t.Errorf("%d ended connections are counted, want %d", kept, table.max)
+	}
+}
+
+// TestCallThatBeginsWhileItsConnectionCloses: its mark says for a moment that it has started, although
+// it will not run. That is not taken for an answer before it is known.
+func TestCallThatBeginsWhileItsConnectionCloses(t *testing.T) {
+	var table historyTable
+	table.init(&config{endedConnectionsMax: 1, endedConnectionKeep: time.Hour})
+	accepted := new(atomic.Uint64)
+	h := table.begin(account{}, accepted, func() {})
+	marks := h.begin(wire.KeptMarks)
+	accepted.Store(3)
+	h.close(func(func(uint64) bool) {})
+	marks.Set(3, 2)
+	changed := h.change([]uint64{3})
+	if changed == nil {
+		t.Fatal("nobody waits for a call that has perhaps started")
+	}
+	marks.Set(3, 1)
+	table.end(h)
+	<-changed
+	if stages := h.stages([]uint64{3}); stages[0] != byte(wire.StageReceived) {
+		t.Errorf("the call is at stage %d, want %d", stages[0], wire.StageReceived)
+	}
+}
