@@ -360,8 +360,11 @@ func (c *connection) end(cause error) {
 		c.observeEnd(ending, len(calls))
 	}
 	for _, r := range calls {
-		r.unsent = ending.unsent(r)
-		r.finish(ending.failureOf(r))
+		r.unsent, r.failure = ending.unsent(r), ending.failureOf(r)
+	}
+	c.noteLost(calls)
+	for _, r := range calls {
+		r.finish(r.failure)
 	}
 	c.client.forget(c)
 }

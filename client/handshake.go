@@ -18,7 +18,7 @@ import (
 
 // features returns the features that this client can use on a connection.
 func (e *endpoint) features(conn net.Conn) wire.Feature {
-	features := wire.FeatureSharedClock | wire.FeatureDescriptions | wire.FeaturePackedLists
+	features := wire.FeatureSharedClock | wire.FeatureDescriptions | wire.FeaturePackedLists | wire.FeatureAsks
 	if _, local := conn.(transport.LocalConn); !local {
 		return features
 	}

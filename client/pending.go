@@ -80,6 +80,8 @@ type call struct {
 	// leads and idle say how the call began to wait; see role. unsent is set if the
 	// connection ended before the kernel had taken the whole request.
 	leads, idle, unsent bool
+	// lost is the connection that the call was lost with, if its server can be asked about it.
+	lost *lostConnection
 	// answered is set in place of wakes by the goroutine of the call, if that reads the
 	// answer itself.
 	answered bool
@@ -174,6 +176,7 @@ func (c *call) reset() {
 	clear(c.parts)
 	c.parts = c.parts[:0]
 	c.leads, c.idle, c.unsent = false, false, false
+	c.lost = nil
 	c.decode, c.decoded, c.decodeFailure = nil, false, nil
 	c.intercepted, c.called, c.returned, c.callFailure, c.added = false, false, false, nil, c.added[:0]
 	c.inMemory, c.observed, c.stored = false, nil, nil

@@ -28,6 +28,7 @@ func (c *core) retry(ctx context.Context, r *call) *status.Error {
 		if failure == nil {
 			return nil
 		}
+		failure = c.ask(ctx, r, failure)
 		outdated := r.outdated(failure)
 		if !r.mayRepeat(failure, count, outdated) || !outdated && !c.pause(ctx, r, count) {
 			return withFormer(failure, former)

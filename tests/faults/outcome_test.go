@@ -82,6 +82,8 @@ type faultRun struct {
 	caller     string
 	memory     bool // whether callers use shared memory, or may not
 	slowEvery  int
+	timeoutMs  int    // of each call
+	relay      *relay // nil if callers reach the server by themselves
 	path       string
 	further    string // the path of a second server, or "" for none
 	ledgerPath string
@@ -108,7 +110,7 @@ type faultRun struct {
 func newFaultRun(t *testing.T, caller string, memory bool) *faultRun {
 	directory := t.TempDir()
 	r := &faultRun{
-		t: t, caller: caller, memory: memory, slowEvery: slowEvery, stopEvery: 3, killEvery: 3,
+		t: t, caller: caller, memory: memory, slowEvery: slowEvery, timeoutMs: callTimeoutMs, stopEvery: 3, killEvery: 3,
 		path: filepath.Join(directory, "s"), ledgerPath: filepath.Join(directory, "ledger"),
 		random: rand.New(rand.NewPCG(processes.Seed(t), 1)), witness: processes.NewWitness(),
 	}
@@ -126,6 +128,9 @@ func (r *faultRun) number(n int) int {
 }
 
 func (r *faultRun) address() string {
+	if r.relay != nil {
+		return "tcp:" + r.relay.listener.Addr().String()
+	}
 	parameters := ""
 	if !r.memory {
 		parameters = "?shm=off"
@@ -229,7 +234,7 @@ func (r *faultRun) runCaller() {
 func (r *faultRun) startCaller(keys int, further ...string) *processes.Process {
 	first := r.nextKey.Add(uint64(keys)) - uint64(keys)
 	return processes.Start(r.t, nil, append([]string{r.caller, r.address(), strconv.FormatUint(first, 10),
-		strconv.Itoa(callsPerCaller), strconv.Itoa(callTimeoutMs), strconv.Itoa(r.slowEvery)}, further...)...)
+		strconv.Itoa(callsPerCaller), strconv.Itoa(r.timeoutMs), strconv.Itoa(r.slowEvery)}, further...)...)
 }
 
 // readRecords notes what a caller says, to its end.
@@ -260,7 +265,7 @@ func (r *faultRun) readRecords(p *processes.Process) {
 }
 
 func (r *faultRun) noteTime(key uint64, said report, took time.Duration) {
-	const bound = (callTimeoutMs + 50) * time.Millisecond
+	bound := time.Duration(r.timeoutMs+50) * time.Millisecond
 	if took > bound && !r.witness.Explains(took-bound) {
 		r.late.Add(1)
 		if took > bound+latenessMax {
@@ -278,8 +283,8 @@ type tally struct {
 	byOutcome            map[string]int
 }
 
-// check holds every report against the ledger.
-func (r *faultRun) check() {
+// check holds every report against the ledger, and returns what it has counted.
+func (r *faultRun) check() *tally {
 	r.witness.Close()
 	r.ledger.close()
 	count := tally{byOutcome: make(map[string]int)}
@@ -302,6 +307,7 @@ func (r *faultRun) check() {
 			count.lost, count.unknown, count.blind)
 	}
 	r.judge(&count)
+	return &count
 }
 
 func (r *faultRun) checkOne(key uint64, reported report, count *tally) {
@@ -332,7 +338,12 @@ func (r *faultRun) checkOne(key uint64, reported report, count *tally) {
 }
 
 func (r *faultRun) judge(count *tally) {
-	if r.serverKills.Load()+r.callerKills.Load() == 0 || count.byOutcome["OK"] == 0 {
+	faults := r.serverKills.Load() + r.callerKills.Load()
+	if r.relay != nil {
+		faults += r.relay.cuts.Load()
+		r.t.Logf("%d connections were cut", r.relay.cuts.Load())
+	}
+	if faults == 0 || count.byOutcome["OK"] == 0 {
 		r.t.Error("nothing was tested: no faults, or no calls that succeeded")
 	}
 	if late := r.late.Load(); late*1000 > int64(count.calls)*latePerThousandMax {
