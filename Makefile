@@ -148,6 +148,9 @@ build-perl: ## the Perl binding, in build/perl
 build-python: ## the Python binding's wheel, installed in build/venv
 	@tools/build-python
 
+# Parts of check name an archive.
+build-perl build-python: $(if $(NEARCALL_ARCHIVE),build-c)
+
 build-tests: build-c ## the programs of C that tests run
 	@$(MAKE) -C libnearcall test-programs
 
@@ -166,6 +169,8 @@ demo-go: check-go
 # and without what debuggers alone read.
 quick_flags := -buildmode=pie -ldflags=-w
 check check-built $(CHECK_PARTS): export GOFLAGS := $(filter-out $(quick_flags),$(GOFLAGS)) $(quick_flags)
+# The bindings are linked with the libnearcall that is tested, instead of compiling it into each.
+check check-built $(CHECK_PARTS): export NEARCALL_ARCHIVE := $(CURDIR)/build/lib/libnearcall.a
 
 # Programs of Go that no test starts are left to check-vet.
 check-built:

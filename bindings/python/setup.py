@@ -82,9 +82,17 @@ def is_gcc(compiler: str) -> bool:
 
 class BuildExtension(build_ext):
     """Adds libnearcall's sources by absolute path: relative ones with two dots
-    would put their objects outside the build folder."""
+    would put their objects outside the build folder. NEARCALL_ARCHIVE names an archive that
+    was made of them already, which quick tests link instead."""
 
     def build_extension(self, ext: Extension) -> None:
+        archive = os.environ.get("NEARCALL_ARCHIVE")
+        if archive:
+            ext.extra_objects = [archive]
+            ext.extra_compile_args += ["-O1"]
+            ext.extra_link_args += ["-Wl,--exclude-libs,ALL"]
+            super().build_extension(ext)
+            return
         own = ext.sources
         if is_gcc(self.compiler.compiler_so[0]):
             ext.extra_compile_args += AS_ONE
