@@ -120,10 +120,13 @@ func (c *connection) continueLarge() (more bool, err error) {
 	in, large := &c.reader.input, &c.reader.large
 	part := in.unread()
 	part = part[:min(len(part), large.left)]
-	if large.header.Type == wire.Error {
-		large.failed = appendPart(large.failed, part, large.left)
-	} else {
+	switch {
+	case large.header.Type != wire.Error:
 		c.passOn(part)
+	case large.header.CallID == 0 || c.awaits(large.header.CallID):
+		large.failed = appendPart(large.failed, part, large.left)
+	default:
+		large.failed = nil
 	}
 	in.advance(len(part))
 	large.left -= len(part)

@@ -21,8 +21,10 @@ const (
 	// does not fit gets a buffer of its own, which is not kept if it is larger than
 	// replyBytesKept.
 	recordBytes = 16 << 10
-	// framesAtOnce is how many frames are taken before the socket is looked at again.
+	// framesAtOnce is how many frames are taken before the socket, and a caller that reads its
+	// own time, are looked at again, and bytesAtOnce how much of them is read.
 	framesAtOnce = 64
+	bytesAtOnce  = 256 << 10
 	// wakeForBytesMin is the size from which on a body is put into the ring even if the
 	// server sleeps: copying it through the kernel would cost more than a WAKE.
 	wakeForBytesMin = 16 << 10
@@ -57,7 +59,11 @@ type memory struct {
 	large  []byte // a frame that does not fit into record
 	grown  bool
 	grow   func(bytes int) []byte
-	apart  sharedmemory.Apart // finds where a reply goes that need not go through record
+	apart  sharedmemory.Apart // finds where an answer goes that need not go through record
+	// dropped means that the frame's body was not read, because nobody waits for it, and read
+	// is how much of a frame was.
+	dropped bool
+	read    int
 	// trusted means that replies may be decoded where they lie.
 	trusted bool
 }
@@ -141,7 +147,7 @@ func (c *connection) newMemory(regions *sharedmemory.Regions, spinLimit time.Dur
 		}
 		return m.large[:bytes]
 	}
-	m.apart = func(header []byte, _ int) sharedmemory.Place { return c.replyOf(header) }
+	m.apart = func(header []byte, _ int) sharedmemory.Place { return c.placeOf(header) }
 	m.trusted = c.isTrusted()
 	return m
 }
@@ -158,17 +164,22 @@ func (c *connection) isTrusted() bool {
 	return err == nil && server.UserID == uint32(os.Geteuid()) && server.UserID != peercred.OverflowUserID
 }
 
-// replyOf returns where the call wants its reply, for a frame that is nothing but a reply to
-// a call that still waits.
-func (c *connection) replyOf(head []byte) sharedmemory.Place {
+// placeOf returns where the call wants its reply, for a frame that is nothing but a reply to
+// a call that still waits. The bodies of answers that nobody waits for are left where they are,
+// except for the extensions that name a store.
+func (c *connection) placeOf(head []byte) sharedmemory.Place {
 	header := wire.ParseHeader(head)
-	if header.Type != wire.Reply || header.ExtensionBytes > 0 {
+	if !answersCall(&header) || header.ExtensionBytes == header.Length {
 		return sharedmemory.Place{}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.awaitsLocked(header.CallID) {
+		c.reader.memory.dropped = true
+		return sharedmemory.Place{Drop: true}
+	}
 	r := c.calls.waitsFor(header.CallID)
-	if r == nil {
+	if r == nil || header.Type != wire.Reply || header.ExtensionBytes > 0 {
 		return sharedmemory.Place{}
 	}
 	r.replyMu.Lock()
@@ -316,12 +327,19 @@ func (c *connection) consumeMemory() error {
 	if m == nil {
 		return nil
 	}
-	for range framesAtOnce {
+	_, err := c.takeFrames(m, framesAtOnce)
+	return err
+}
+
+// takeFrames takes so many frames at most, and no more than may follow each other at once.
+func (c *connection) takeFrames(m *memory, most int) (taken int, err error) {
+	for read := 0; taken < most && read < bytesAtOnce; taken++ {
 		if more, err := c.takeFrame(m); err != nil || !more {
-			return err
+			return taken, err
 		}
+		read += m.read
 	}
-	return nil
+	return taken, nil
 }
 
 func (c *connection) takeFrame(m *memory) (more bool, err error) {
@@ -331,7 +349,7 @@ func (c *connection) takeFrame(m *memory) (more bool, err error) {
 		}
 		m.record = m.record[:0]
 	}
-	m.grown = false
+	m.grown, m.dropped, m.read = false, false, 0
 	frame, err := m.end.TakeApart(m.record[len(m.record):], int(m.parser.FrameBytesMax), m.grow, m.apart)
 	direct := c.reader.direct
 	if direct != nil {
@@ -341,9 +359,10 @@ func (c *connection) takeFrame(m *memory) (more bool, err error) {
 	if frame == nil || err != nil {
 		return false, err
 	}
-	if direct != nil {
+	if direct != nil || m.dropped {
 		return true, c.arrivedApart(m, frame)
 	}
+	m.read = len(frame)
 	if _, err := m.parser.Next(frame, &m.frame); err != nil {
 		return false, err
 	}
@@ -357,10 +376,14 @@ func (c *connection) takeFrame(m *memory) (more bool, err error) {
 	return true, nil
 }
 
-// arrivedApart is what follows a reply whose payload is with its call already.
+// arrivedApart is what follows a reply whose payload is with its call already, or an answer that
+// nobody waits for.
 func (c *connection) arrivedApart(m *memory, head []byte) error {
 	if _, err := m.parser.Skip(head, &m.frame); err != nil {
 		return err
+	}
+	if !m.dropped {
+		m.read = int(m.frame.Length)
 	}
 	return c.arrived(arrival{header: m.frame.Header})
 }
@@ -388,12 +411,12 @@ func (c *connection) drainMemory(cause error) {
 	if c.reader.memory == nil {
 		return
 	}
-	rounds := (c.reader.memory.regions.Geometry().Slots + framesAtOnce - 1) / framesAtOnce
-	for range rounds {
-		err := c.consumeMemory()
-		if failure := c.deliver(); err != nil || failure != nil {
+	for left := c.reader.memory.regions.Geometry().Slots; left > 0; {
+		taken, err := c.takeFrames(c.reader.memory, min(left, framesAtOnce))
+		if failure := c.deliver(); taken == 0 || err != nil || failure != nil {
 			return
 		}
+		left -= taken
 		c.reader.memory.record = c.reader.memory.record[:0]
 	}
 }

@@ -224,6 +224,33 @@ func TestCancelGoesTheWayOfItsRequest(t *testing.T) {
 	expectTimeout(t, wait(t, done), status.OutcomeUnknown)
 }
 
+// TestAnswersToNobodyAreNotRead: what lies in the payload of an error does not matter once its call was given
+// up, whichever way it comes and however large it is.
+func TestAnswersToNobodyAreNotRead(t *testing.T) {
+	_, c, m := memoryCallers(t)
+	m.end.Awake()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := begin(ctx, c, "echo", nil)
+	request := m.take()
+	cancel()
+	if frame := m.take(); frame.Type != wire.Cancel {
+		t.Fatalf("got %v, want CANCEL", frame.Type)
+	}
+	expectFailure(t, wait(t, done).err, status.Cancelled, status.OutcomeUnknown)
+	garbage := func(bytes int) wire.Frame {
+		failure := failureOf(request, &status.Error{Code: status.Internal, Outcome: status.OutcomeExecuted})
+		failure.Payload = make([]byte, bytes)
+		return failure
+	}
+	for _, bytes := range []int{1, 8 << 10} {
+		m.put(garbage(bytes))
+		m.send(garbage(bytes << 5))
+	}
+	done = begin(context.Background(), c, "echo", nil)
+	m.put(replyTo(m.take(), []byte("later")))
+	expectReply(t, wait(t, done), "later")
+}
+
 // stages are what a mark may say, and what follows when the server closes the
 // connection, when the deadline passes, and when this side closes.
 var stages = []struct {

@@ -193,7 +193,28 @@ func (c *connection) handleReply(frame *wire.Frame) error {
 	return c.arrived(a)
 }
 
+// answersCall reports whether a frame is the answer to a call.
+func answersCall(header *wire.Header) bool {
+	return header.Type == wire.Reply || header.Type == wire.Error && header.CallID != 0
+}
+
+// awaitsLocked reports whether somebody may wait for the answer to the call. Nobody ever does once it
+// has said no. Preconditions: c.mu is held.
+func (c *connection) awaitsLocked(id uint64) bool {
+	return id > c.calls.lastID || c.calls.waitsFor(id) != nil
+}
+
+func (c *connection) awaits(id uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.awaitsLocked(id)
+}
+
+// handleError does not read the payload of an error that nobody waits for.
 func (c *connection) handleError(frame *wire.Frame) error {
+	if frame.CallID != 0 && !c.awaits(frame.CallID) {
+		return c.arrived(arrival{header: frame.Header})
+	}
 	failure, err := parseFailure(frame.Header, frame.Payload)
 	if err != nil {
 		return err

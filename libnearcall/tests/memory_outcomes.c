@@ -170,6 +170,21 @@ static void drains_and_replies(struct script *script)
     memory_end(&memory);
 }
 
+/* The first has said what is served. */
+static void drains_twice_and_replies(struct script *script)
+{
+    struct script_memory memory;
+    struct nc_frame frame = take_request(script, &memory);
+    struct nc_frame drain = {.type = NC_DRAIN, .call_id = frame.call_id}, again = {.type = NC_DRAIN};
+    struct nc_frame reply = {.type = NC_REPLY, .call_id = frame.call_id, .length = 4,
+                             .function_id = SCRIPT_FUNCTION_ID};
+    put(script, &memory, &drain, NULL);
+    put(script, &memory, &again, NULL);
+    put(script, &memory, &reply, "last");
+    script_await(script);
+    memory_end(&memory);
+}
+
 /* ---- Errors ---- */
 
 static void put_error(struct script *script, struct script_memory *memory, const struct nc_frame *request, uint32_t status)
@@ -294,6 +309,7 @@ static const struct row rows[] = {
     ROW(drains_by_the_ring, 5000, NEARCALL_E_UNAVAILABLE, NOT_EXECUTED, "stopping"),
     ROW(drains_by_the_socket, 5000, NEARCALL_E_UNAVAILABLE, NOT_EXECUTED, "stopping"),
     ROW(drains_and_replies, 5000, NEARCALL_OK, NONE, "last"),
+    ROW(drains_twice_and_replies, 5000, NEARCALL_OK, NONE, "last"),
     ROW(returns_an_error, 5000, NEARCALL_E_NOT_FOUND, NEARCALL_OUTCOME_EXECUTED, "no"),
     ROW(slot_too_long, 5000, NEARCALL_E_INTERNAL, LOST, "length"),
     ROW(place_in_the_marks, 5000, NEARCALL_E_INTERNAL, LOST, "place"),

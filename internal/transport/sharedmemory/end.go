@@ -116,7 +116,7 @@ func (e *End) Take(into []byte, frameBytesMax int, grow func(bytes int) []byte) 
 }
 
 // TakeApart is Take for a side that may want the body of a large frame elsewhere. It
-// returns the header alone if apart has said where, and the body is there then.
+// returns the header alone if apart has said where, and the body is there then, or nowhere.
 func (e *End) TakeApart(into []byte, frameBytesMax int, grow func(bytes int) []byte, apart Apart) ([]byte, error) {
 	frame, err := e.in.take(into, frameBytesMax, grow, apart)
 	if frame != nil {

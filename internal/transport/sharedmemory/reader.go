@@ -31,6 +31,8 @@ type Place struct {
 	// Read reads the body where it lies, and keeps nothing of it. The peer may change it
 	// meanwhile.
 	Read func(body []byte)
+	// Drop leaves the body where it lies, because nobody wants it.
+	Drop bool
 }
 
 // apartBytesMin is the size from which on a body may go apart.
@@ -113,6 +115,8 @@ func (r *reader) takeFromArena(into []byte, place, bytes int, grow func(bytes in
 			return into, 0, err
 		case place.Read != nil:
 			return into, 0, readOut(body, place.Read)
+		case place.Drop:
+			return into, 0, nil
 		}
 	}
 	if need := wire.HeaderBytes + bytes; need > len(into) {

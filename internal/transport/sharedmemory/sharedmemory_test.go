@@ -410,6 +410,23 @@ func testBodiesApart(t *testing.T, read bool) {
 	}
 }
 
+// TestBodiesThatNobodyWants: the header is all that is taken.
+func TestBodiesThatNobodyWants(t *testing.T) {
+	caller, server := pair(t, testGeometry)
+	for id := range uint64(100) {
+		if !put(caller, id+1, content(id, 40<<10)) {
+			t.Fatal("no room")
+		}
+		noRoom := func(int) []byte { t.Error("room for a body was asked for"); return nil }
+		frame, err := server.TakeApart(make([]byte, sharedmemory.RecordBytesMin), wire.FrameBytesMaxCeiling, noRoom, func([]byte, int) sharedmemory.Place {
+			return sharedmemory.Place{Drop: true}
+		})
+		if err != nil || len(frame) != wire.HeaderBytes || wire.ParseHeader(frame).CallID != id+1 {
+			t.Fatalf("frame %d: %d bytes, %v", id, len(frame), err)
+		}
+	}
+}
+
 // TestAReaderThatIsLedAstray: a peer that changes a body while it is read where it lies may lead its
 // reader beyond what it has, which counts as a fault of that memory. The reader's own panics go on.
 func TestAReaderThatIsLedAstray(t *testing.T) {

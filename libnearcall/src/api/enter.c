@@ -123,12 +123,15 @@ int nc_enter(nearcall_client *client)
 static void sleep_outside(nearcall_client *client)
 {
     struct nc_memory *memory = &client->connection.memory;
+    int64_t until_ns = NC_NEVER;
     if (client->calls.used_count == 0)
         return;
     for (int i = 0; i < TRIES_TO_SLEEP && nc_memory_is_used(memory) && !nc_forked_inside(client) &&
-                    !nc_memory_fall_asleep(memory);
-         i++)
+                    !nc_memory_fall_asleep(memory) && (i == 0 || nc_now_ns() < until_ns);
+         i++) {
+        until_ns = i == 0 ? nc_now_ns() + NC_TURN_NS : until_ns;
         (void)nc_receive_memory(client);
+    }
 }
 
 void nc_go_outside(nearcall_client *client)

@@ -16,7 +16,7 @@
 #include "send/send.h"
 #include "wait/wait.h"
 
-/* One nearcall_process() reads this often at most, so that a flood of replies
+/* One nearcall_process() reads this often at most, and for NC_TURN_NS, so that a flood of replies
  * does not keep a loop from its other descriptors. */
 #define READS_MAX 64
 
@@ -125,10 +125,17 @@ static void connect_for_pending(nearcall_client *client)
         nc_connection_start(client, nc_calls_pending_deadline_ns(client));
 }
 
+/* Mostly the second read finds nothing: only then it is worth a look at the clock. */
+static bool is_late(int64_t began_ns, int reads)
+{
+    return reads > 1 && nc_now_ns() - began_ns >= NC_TURN_NS;
+}
+
 static void read_all(nearcall_client *client)
 {
+    int64_t began_ns = client->now_ns;
     client->connection.reading_left = false;
-    for (int i = 0; i < READS_MAX && client->connection.state == NC_READY; i++)
+    for (int i = 0; i < READS_MAX && client->connection.state == NC_READY && !is_late(began_ns, i); i++)
         if (nc_receive(client, MSG_DONTWAIT) != NC_RECEIVED)
             return;
     client->connection.reading_left = client->connection.state == NC_READY;

@@ -16,6 +16,12 @@
 int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const uint8_t *body,
                     struct nc_fault *fault);
 
+/* The same by the head alone, although a call may wait for the rest. The connection has ended. */
+int nc_handle_head(nearcall_client *client, const struct nc_frame *frame, struct nc_fault *fault);
+
+/* False: nobody waits for what the frame says, and its handler looks at its head and extensions only. */
+bool nc_payload_is_read(const nearcall_client *client, const struct nc_frame *frame);
+
 /* frame is NULL when what came is no frame at all. */
 void nc_protocol_error(nearcall_client *client, const struct nc_frame *frame,
                        const struct nc_fault *fault);

@@ -223,22 +223,20 @@ static bool on_error_of_stored(nearcall_client *client, struct nc_call *call, in
 static int on_error(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
                     size_t bytes, struct nc_fault *fault)
 {
-    struct nc_call *call;
+    struct nc_call *call = NULL;
     int code = known_code(frame->status);
     int outcome = known_outcome(frame->status);
+    if (frame->call_id && find_call(client, frame, "ERROR", &call, fault) < 0)
+        return -1;
+    if (call && call->state == NC_CALL_CANCELLING)
+        finish_too_late(client, call, outcome);
+    if (!nc_payload_is_read(client, frame))
+        return 0;
     if (!nc_error_payload_is_valid(payload, bytes))
         return refuse(fault, "ERROR", "payload's first byte", payload[0],
                       "MessagePack of [message, [[type, value], ...]]");
-    if (frame->call_id == 0) {
+    if (!call) { /* the id is 0: otherwise nobody would read it */
         connection_error(client, payload, bytes);
-        return 0;
-    }
-    if (find_call(client, frame, "ERROR", &call, fault) < 0)
-        return -1;
-    if (!call)
-        return 0;
-    if (call->state == NC_CALL_CANCELLING) {
-        finish_too_late(client, call, outcome);
         return 0;
     }
     if (nc_store_stage_of(call) != NC_STORE_NONE && !on_error_of_stored(client, call, code, &outcome, payload, bytes))
@@ -278,7 +276,8 @@ static int on_pong(nearcall_client *client, const struct nc_frame *frame, const 
     return 0;
 }
 
-/* What is queued has higher ids than any the server accepted. */
+/* What is queued has higher ids than any the server accepted. Nothing is sent after the first, so a
+ * further one has nothing to say. */
 static int on_drain(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
                     size_t bytes, struct nc_fault *fault)
 {
@@ -286,6 +285,8 @@ static int on_drain(nearcall_client *client, const struct nc_frame *frame, const
     (void)bytes;
     (void)fault;
     struct nc_connection *connection = &client->connection;
+    if (connection->draining)
+        return 0;
     connection->draining = true;
     connection->out.start = connection->out.end = connection->hole_bytes = 0;
     connection->borrowed = NULL;
@@ -324,16 +325,42 @@ static handler *const handlers[] = {
 
 /* ---- Any frame ---- */
 
+static bool is_answer(const struct nc_frame *frame)
+{
+    return frame->type == NC_REPLY || (frame->type == NC_ERROR && frame->call_id != 0);
+}
+
 void nc_answer_came(struct nc_connection *connection, const struct nc_frame *frame)
 {
-    bool ends_call = frame->type == NC_REPLY || (frame->type == NC_ERROR && frame->call_id != 0);
-    if (ends_call && connection->unanswered > 0)
+    if (is_answer(frame) && connection->unanswered > 0)
         connection->unanswered--;
 }
 
 static int outcome_of_lost_reply(const struct nc_call *call)
 {
     return nc_call_asks_for_store(call) ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
+}
+
+static int outcome_by_head(const struct nc_call *call, const struct nc_frame *frame)
+{
+    return frame->type == NC_ERROR && !nc_call_asks_for_store(call) ? known_outcome(frame->status)
+                                                                    : outcome_of_lost_reply(call);
+}
+
+/* code: what a reply ends with that cannot be handed on. */
+static int code_by_head(const struct nc_frame *frame, int code)
+{
+    return frame->type == NC_ERROR ? known_code(frame->status) : code;
+}
+
+bool nc_payload_is_read(const nearcall_client *client, const struct nc_frame *frame)
+{
+    if (frame->type == NC_DRAIN)
+        return false; /* its text is for people */
+    if (frame->call_id == 0)
+        return true;
+    const struct nc_call *call = nc_call_by_id(client, frame->call_id);
+    return call && call->state == NC_CALL_SENT;
 }
 
 /* A reply that must be understood in a way this version does not know. */
@@ -384,21 +411,36 @@ int nc_handle_frame(nearcall_client *client, const struct nc_frame *frame, const
     return handlers[frame->type](client, frame, body, frame->length, fault);
 }
 
+/* ---- Answers of which only the head counts ---- */
+
+int nc_handle_head(nearcall_client *client, const struct nc_frame *frame, struct nc_fault *fault)
+{
+    struct nc_call *call;
+    nc_answer_came(&client->connection, frame);
+    if (!is_answer(frame))
+        return 0;
+    if (find_call(client, frame, frame->type == NC_REPLY ? "REPLY" : "ERROR", &call, fault) < 0)
+        return -1;
+    if (!call)
+        return 0;
+    if (call->state == NC_CALL_CANCELLING)
+        finish_too_late(client, call, frame->type == NC_ERROR ? known_outcome(frame->status) : NEARCALL_OUTCOME_UNKNOWN);
+    else
+        nc_call_finish(client, call, code_by_head(frame, -NEARCALL_E_UNAVAILABLE), outcome_by_head(call, frame),
+                       "the connection ended with more in its memory than there was time to read");
+    return 0;
+}
+
 /* ---- Results, and what is left of them ---- */
 
 void nc_lose_answer(nearcall_client *client, const struct nc_frame *frame)
 {
     struct nc_call *call = nc_call_by_id(client, frame->call_id);
-    int code = -NEARCALL_E_RESOURCE_EXHAUSTED;
     nc_answer_came(&client->connection, frame);
     if (!call || !nc_call_is_on_connection(call))
         return;
-    int outcome = outcome_of_lost_reply(call);
-    if (frame->type == NC_ERROR) {
-        code = known_code(frame->status);
-        outcome = known_outcome(frame->status);
-    }
-    nc_call_finish(client, call, code, outcome, "no memory to keep what the server answered");
+    nc_call_finish(client, call, code_by_head(frame, -NEARCALL_E_RESOURCE_EXHAUSTED), outcome_by_head(call, frame),
+                   "no memory to keep what the server answered");
 }
 
 void nc_keep_waiting_result(nearcall_client *client)

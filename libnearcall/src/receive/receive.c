@@ -30,12 +30,12 @@ static void skip_descriptors(struct nc_connection *connection, const struct nc_f
     nc_descriptors_drop(&connection->descriptors);
 }
 
-/* The rest of a reply that nobody waits for is dropped as it arrives. */
+/* The rest of an answer that nobody waits for is dropped as it arrives. */
 static void skip_if_given_up(nearcall_client *client, const struct nc_frame *frame, size_t arrived)
 {
     struct nc_connection *connection = &client->connection;
-    if (frame->type != NC_REPLY || frame->call_id > connection->last_id ||
-        frame->call_id < connection->first_id)
+    if ((frame->type != NC_REPLY && frame->type != NC_ERROR) || frame->call_id == 0 ||
+        frame->call_id > connection->last_id || frame->call_id < connection->first_id)
         return;
     struct nc_call *call = nc_call_by_id(client, frame->call_id);
     if (call && nc_call_is_on_connection(call))

@@ -6,9 +6,13 @@
 
 #include <stdbool.h>
 
+#include "base/clock.h"
 #include "handle/handle.h"
 
 enum { NC_RECEIVED = 1, NC_NOTHING = 0 };
+
+/* For so long a function that must not wait reads what is there. */
+#define NC_TURN_NS (10 * NC_NS_PER_MS)
 
 /* Reads once and handles what is complete. NC_RECEIVED, NC_NOTHING when nothing
  * came or the connection is gone, NEARCALL_E_INTERRUPTED. */
@@ -17,12 +21,14 @@ int nc_receive(nearcall_client *client, int flags);
 /* The same for the socket alone: a ring that is never empty must not hide it. */
 int nc_receive_socket(nearcall_client *client, int flags);
 
-/* Handles the frames that are there, up to the one that is waited for: NC_RECEIVED
- * or NC_NOTHING. */
+/* Handles the frames that are there, up to the one that is waited for, and only as many as
+ * may follow each other without a look at the clock: NC_RECEIVED or NC_NOTHING. */
 int nc_receive_memory(nearcall_client *client);
 
 /* The connection has ended: what the server put there before decides outcomes. More
- * than there are slots came later, and would go on without end. */
+ * than there are slots came later, and would go on without end. What a server cannot have
+ * put there by the rules, or is read after the deadline of the call that is waited for, ends
+ * its call by its head alone, unless it is that call's. */
 void nc_drain_memory(nearcall_client *client);
 
 /* Gives a large buffer back once frames are small again. */
