@@ -408,7 +408,7 @@ _refuse(ncp_handoff *self, int reason, const char *text)
   CODE:
     r = nearcall_handoff_wait(ncp_handoff_handle(aTHX_ self), 0);
     if (r == NEARCALL_OK)
-        r = nearcall_handoff_refuse(self->handle, reason, text);
+        r = nearcall_handoff_refuse(ncp_handoff_handle(aTHX_ self), reason, text);
     if (r != NEARCALL_E_AGAIN && r != NEARCALL_E_INTERRUPTED)
         ncp_handoff_check(aTHX_ self, r);
     RETVAL = r == NEARCALL_OK;
@@ -444,7 +444,7 @@ timeout(ncp_handoff *self)
 void
 close(ncp_handoff *self)
   CODE:
-    ncp_handoff_close(self);
+    ncp_handoff_close(aTHX_ self);
 
 MODULE = Nearcall    PACKAGE = Nearcall::Resident
 

@@ -148,8 +148,7 @@ static void functions_free(pTHX_ HV *functions)
     hv_clear(functions);
 }
 
-/* Whether perl runs a handler for a signal, at once or when it was safe. */
-static bool runs_handler(pTHX)
+bool ncp_runs_handler(pTHX)
 {
     const PERL_SI *stack;
 
@@ -163,7 +162,7 @@ static bool runs_handler(pTHX)
  * function of the handle is to go on: if it is inside one, a handler that died has left that. */
 void ncp_handle_abandon(pTHX_ ncp_handle *handle)
 {
-    if (UNLIKELY(runs_handler(aTHX)) || LIKELY(nearcall_abandon(handle->client) <= 0))
+    if (UNLIKELY(ncp_runs_handler(aTHX)) || LIKELY(nearcall_abandon(handle->client) <= 0))
         return;
     handle->requests++;
     handle->fetches++;
@@ -176,7 +175,7 @@ static bool is_inside(pTHX_ ncp_handle *handle)
     void *argument = ncp_signal_check(aTHX_ &check);
 
     ncp_handle_abandon(aTHX_ handle);
-    return runs_handler(aTHX)
+    return ncp_runs_handler(aTHX)
         && nearcall_interruptible_check(handle->client, check, argument) == NEARCALL_E_MISUSE;
 }
 

@@ -4,25 +4,55 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* Closing must leave $! alone: it runs wherever an object goes out of scope. */
-void ncp_handoff_close(ncp_handoff *self)
+/* Ends the waits of the library. A handler that perl runs at once may close the object there. */
+static int must_return(void *argument)
+{
+    const ncp_handoff *self = argument;
+
+    return self->is_closed || self->has_signal(self->signal_argument);
+}
+
+/* Only a handler for a signal can come while the library is inside the handle. Where none runs, no
+ * function of the handle is to go on: if it is inside one, a handler that died has left that. */
+static void abandon(pTHX_ ncp_handoff *self)
+{
+    if (UNLIKELY(ncp_runs_handler(aTHX)) || LIKELY(nearcall_handoff_abandon(self->handle) <= 0))
+        return;
+    if (self->given_fd >= 0)
+        PerlLIO_close(self->given_fd);
+    self->given_fd = -1;
+}
+
+/* Closing it does nothing then. It is never so while it is opened, which does not wait. */
+static bool is_inside(pTHX_ ncp_handoff *self)
+{
+    abandon(aTHX_ self);
+    return self->has_signal && ncp_runs_handler(aTHX)
+        && nearcall_handoff_interruptible_check(self->handle, must_return, self) == NEARCALL_E_MISUSE;
+}
+
+/* Closing must leave $! alone: it runs wherever an object goes out of scope. What a handler has
+ * interrupted goes on; the next use of the handle, or its end, closes it. */
+void ncp_handoff_close(pTHX_ ncp_handoff *self)
 {
     nearcall_handoff *handle = self->handle;
-    int before = errno;
+    dSAVE_ERRNO;
 
-    self->handle = NULL;
-    nearcall_handoff_close(handle);
-    errno = before;
+    self->is_closed = true;
+    if (handle && !is_inside(aTHX_ self)) {
+        self->handle = NULL;
+        nearcall_handoff_close(handle);
+    }
+    RESTORE_ERRNO;
 }
 
 static int handoff_free(pTHX_ SV *object, MAGIC *magic)
 {
     ncp_handoff *self = (ncp_handoff *)magic->mg_ptr;
 
-    PERL_UNUSED_CONTEXT;
     PERL_UNUSED_ARG(object);
     if (self) {
-        ncp_handoff_close(self);
+        ncp_handoff_close(aTHX_ self);
         Safefree(self);
     }
     return 0;
@@ -43,6 +73,7 @@ SV *ncp_handoff_new(pTHX_ HV *stash, ncp_handoff **ret_handoff)
     SV *body = newSV_type(SVt_PVMG);
 
     Newxz(*ret_handoff, 1, ncp_handoff);
+    (*ret_handoff)->given_fd = -1;
     sv_magicext(body, NULL, PERL_MAGIC_ext, &handoff_magic, (char *)*ret_handoff, 0)->mg_flags |= MGf_DUP;
     return sv_bless(newRV_noinc(body), stash);
 }
@@ -58,19 +89,34 @@ ncp_handoff *ncp_handoff_of(pTHX_ SV *object)
     return (ncp_handoff *)magic->mg_ptr;
 }
 
-nearcall_handoff *ncp_handoff_handle(pTHX_ const ncp_handoff *self)
+/* A handler that perl runs at once may have closed the object meanwhile. */
+static void close_if_asked(pTHX_ ncp_handoff *self)
 {
-    if (!self->handle)
+    if (UNLIKELY(self->is_closed))
+        ncp_handoff_close(aTHX_ self);
+}
+
+nearcall_handoff *ncp_handoff_handle(pTHX_ ncp_handoff *self)
+{
+    if (self->handle)
+        abandon(aTHX_ self);
+    close_if_asked(aTHX_ self);
+    if (self->is_closed)
         croak("Nearcall::Handoff: it is closed; make another with Nearcall::Handoff->new");
     return self->handle;
 }
 
-void ncp_handoff_check(pTHX_ const ncp_handoff *self, int r)
+void ncp_handoff_check(pTHX_ ncp_handoff *self, int r)
 {
     SV *message;
 
+    close_if_asked(aTHX_ self);
     if (r == NEARCALL_OK)
         return;
+    if (self->is_closed)
+        (void)ncp_handoff_handle(aTHX_ self);
+    if (r == NEARCALL_E_MISUSE && ncp_runs_handler(aTHX))
+        ncp_throw(aTHX_ ncp_error_busy(aTHX_ NEARCALL_OUTCOME_NOT_EXECUTED, NULL));
     message = newSVpv(nearcall_handoff_error_message(self->handle), 0);
     if (is_utf8_string((const U8 *)SvPVX(message), SvCUR(message)))
         SvUTF8_on(message);
@@ -101,23 +147,22 @@ static HV *describe(pTHX_ const nearcall_handoff_item *item)
 }
 
 /* From here on the handle's waits end for signals that came just before. */
-void ncp_handoff_opened(pTHX_ const ncp_handoff *self, int r)
+void ncp_handoff_opened(pTHX_ ncp_handoff *self, int r)
 {
-    int (*check)(void *);
-    void *argument = ncp_signal_check(aTHX_ &check);
-
-    if (r == NEARCALL_OK)
-        r = nearcall_handoff_interruptible_check(self->handle, check, argument);
     ncp_handoff_check(aTHX_ self, r);
+    self->signal_argument = ncp_signal_check(aTHX_ &self->has_signal);
+    ncp_handoff_check(aTHX_ self, nearcall_handoff_interruptible_check(self->handle, must_return, self));
 }
 
-HV *ncp_handoff_accept(pTHX_ const ncp_handoff *self, int64_t timeout_ms)
+HV *ncp_handoff_accept(pTHX_ ncp_handoff *self, int64_t timeout_ms)
 {
     nearcall_handoff_item item;
     int r = nearcall_handoff_accept(ncp_handoff_handle(aTHX_ self), timeout_ms, &item);
+    HV *what = r == NEARCALL_OK ? describe(aTHX_ &item) : NULL;
 
-    if (r == NEARCALL_OK)
-        return describe(aTHX_ &item);
+    close_if_asked(aTHX_ self);
+    if (what)
+        return what;
     if (r == NEARCALL_E_INTERRUPTED)
         PERL_ASYNC_CHECK(); /* may die, and may close the handle */
     if (r != NEARCALL_E_INTERRUPTED && r != NEARCALL_E_AGAIN && r != NEARCALL_E_DEADLINE_EXCEEDED)
@@ -133,7 +178,7 @@ static const char *text_in(pTHX_ HV *what, const char *key)
     return value && SvOK(*value) ? ncp_c_text(aTHX_ *value, key) : "";
 }
 
-void ncp_handoff_give(pTHX_ const ncp_handoff *self, int fd, HV *what, SV *prefix, int64_t timeout_ms)
+void ncp_handoff_give(pTHX_ ncp_handoff *self, int fd, HV *what, SV *prefix, int64_t timeout_ms)
 {
     nearcall_handoff_item item = {.kind = NEARCALL_HANDOFF_CONNECTION};
     SV **message = hv_fetchs(what, "message", 0);
@@ -155,7 +200,9 @@ void ncp_handoff_give(pTHX_ const ncp_handoff *self, int fd, HV *what, SV *prefi
     item.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (item.fd < 0)
         croak("Nearcall::Handoff: the connection cannot be handed back: %s", Strerror(errno));
+    self->given_fd = item.fd;
     r = nearcall_handoff_give(self->handle, SvUV(*channel), &item, timeout_ms);
+    self->given_fd = -1;
     if (r != NEARCALL_OK)
         PerlLIO_close(item.fd);
     ncp_handoff_check(aTHX_ self, r);

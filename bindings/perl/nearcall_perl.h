@@ -242,6 +242,9 @@ void ncp_handle_open(pTHX_ ncp_handle *handle, const char *address, const nearca
 /* What tells the library that a handler of this interpreter waits to be run. */
 void *ncp_signal_check(pTHX_ int (**ret_check)(void *));
 
+/* Whether perl runs a handler for a signal, at once or when it was safe. */
+bool ncp_runs_handler(pTHX);
+
 /* Replaces what another owner's copy points to by copies. */
 void ncp_opening_own(pTHX_ ncp_opening *opening);
 void ncp_handle_release(pTHX_ ncp_handle *handle);
@@ -544,21 +547,25 @@ AV *ncp_process(pTHX_ ncp_handle *handle);
 /* ---- Handoffs: Nearcall::Handoff objects (handoff.c) ---- */
 
 typedef struct ncp_handoff {
-    nearcall_handoff *handle; /* NULL: closed */
+    nearcall_handoff *handle; /* NULL: closed, or not open yet */
+    bool is_closed;           /* by the program; the handle is, too, as soon as nothing is inside it */
+    int given_fd;             /* what is being given; -1: nothing */
+    int (*has_signal)(void *argument);
+    void *signal_argument;
 } ncp_handoff;
 
 /* An object for a handle that is not open yet; ncp_handoff_check() throws what failed. */
 SV *ncp_handoff_new(pTHX_ HV *stash, ncp_handoff **ret_handoff);
 ncp_handoff *ncp_handoff_of(pTHX_ SV *object);
-nearcall_handoff *ncp_handoff_handle(pTHX_ const ncp_handoff *self);
-void ncp_handoff_check(pTHX_ const ncp_handoff *self, int r);
-void ncp_handoff_opened(pTHX_ const ncp_handoff *self, int r);
-void ncp_handoff_close(ncp_handoff *self);
+nearcall_handoff *ncp_handoff_handle(pTHX_ ncp_handoff *self);
+void ncp_handoff_check(pTHX_ ncp_handoff *self, int r);
+void ncp_handoff_opened(pTHX_ ncp_handoff *self, int r);
+void ncp_handoff_close(pTHX_ ncp_handoff *self);
 
 /* Accepts, and runs the handlers of a signal that ends the wait. NULL, with $! set: nothing
  * came. Otherwise what came, for Nearcall::Handoff to make a socket of. */
-HV *ncp_handoff_accept(pTHX_ const ncp_handoff *self, int64_t timeout_ms);
-void ncp_handoff_give(pTHX_ const ncp_handoff *self, int fd, HV *what, SV *prefix, int64_t timeout_ms);
+HV *ncp_handoff_accept(pTHX_ ncp_handoff *self, int64_t timeout_ms);
+void ncp_handoff_give(pTHX_ ncp_handoff *self, int fd, HV *what, SV *prefix, int64_t timeout_ms);
 
 /* ---- Residents: what Nearcall::Resident is made of (resident.c) ---- */
 

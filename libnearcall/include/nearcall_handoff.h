@@ -43,6 +43,10 @@
  * THREADS. As in nearcall.h, a handle may be used by one thread at a time, the library
  * starts no thread, and it never raises SIGPIPE.
  *
+ * SIGNALS. A function that a signal handler calls on the handle that it has interrupted
+ * returns NEARCALL_E_MISUSE, and nearcall_handoff_close() does nothing there. A handler must
+ * not leave a function by longjmp(3); nearcall_handoff_abandon() ends what one has left.
+ *
  * FORK. A channel belongs to the process that opened it. When a child uses the handle,
  * its copies of the parent's channels, and of what had arrived on them, are closed
  * without sending anything; after that it accepts channels of its own on the listening
@@ -235,6 +239,24 @@ NEARCALL_API int nearcall_handoff_give(nearcall_handoff *handoff, uint64_t chann
  * `nearcall front` does. NULL fits nothing. A program that gets a request for another
  * host hands it back. */
 NEARCALL_API int nearcall_handoff_host_matches(const char *host, const char *pattern);
+
+/* ---- Functions that a signal handler has left ---- */
+
+/* Does for this handle what nearcall_abandon() does for one of calls; nearcall_signals.h says
+ * when it may be called. If a handler has left a function by longjmp(3), the handle stays
+ * inside it for ever: all functions return NEARCALL_E_MISUSE, and nearcall_handoff_close()
+ * does nothing. After this function the handle can be used, or closed. A handle that was being
+ * opened can only be closed.
+ *
+ * If the handler came while the function slept, what was given and not accepted still waits. If
+ * nearcall_handoff_give() was left, its channel is ended, and the peer may have taken the item:
+ * close the descriptor, and do not use it. If the handler came at any other moment, all channels
+ * are ended, what their memory holds is never freed, and a few descriptors may stay open, such as
+ * that of a connection that was just being accepted.
+ *
+ * It returns 1 if it has abandoned a function, and 0, having done nothing, if the handle was
+ * inside none. */
+NEARCALL_API int nearcall_handoff_abandon(nearcall_handoff *handoff);
 
 /* ---- Event loops ---- */
 

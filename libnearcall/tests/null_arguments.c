@@ -269,6 +269,7 @@ static void handing_off_nothing(void)
     MISUSE(nearcall_handoff_accept(NULL, 0, &item));
     MISUSE(nearcall_handoff_refuse(NULL, 1, NULL));
     MISUSE(nearcall_handoff_drain(NULL, NULL));
+    MISUSE(nearcall_handoff_abandon(NULL));
     MISUSE(nearcall_handoff_give(NULL, 0, &item, 0));
     CHECK(nearcall_handoff_fd(NULL) < 0);
     CHECK_INT(nearcall_handoff_timeout_ms(NULL), -1);

@@ -124,6 +124,61 @@ subtest 'waiting' => sub {
     ok( !$listener->refuse('busy'), 'nothing to refuse' );
 };
 
+# perl runs them inside the library.
+subtest 'handlers of sigaction that are not safe' => sub {
+    my $address  = address();
+    my $listener = Nearcall::Handoff->new($address);
+    my $giver    = TestGiver->start( addresses => [$address] );
+    my ( $before, $accepted, $errno ) = POSIX::SigAction->new;
+    my $takes_one = sub {
+        my $client = $giver->connect;
+        syswrite $client, 'x';
+        return ok( $listener->accept($PATIENCE), 'what is given next is taken' );
+    };
+    my $interrupted_by = sub {
+        my ($handler) = @_;
+        POSIX::sigaction( POSIX::SIGALRM(), POSIX::SigAction->new($handler), $before );
+        my $sender = signal_when_asleep('ALRM');
+        eval { $accepted = $listener->accept; $errno = $! + 0 };
+        my $error = $@;
+        waitpid $sender, 0;
+        POSIX::sigaction( POSIX::SIGALRM(), $before );
+        return $error;
+    };
+    $takes_one->();
+
+    my $misuse;
+    is( $interrupted_by->( sub { $misuse = error_of { $listener->accept(0) } } ), '', 'one that accepts does not disturb' );
+    isa_ok( $misuse, 'Nearcall::Error', 'what it gets' ) && is( $misuse->name, 'MISUSE', '... and its code' );
+    like( $misuse, qr/safe\(1\)/, '... and what to do' );
+    is( $errno, POSIX::EINTR(), 'it ends the wait' );
+    $takes_one->();
+
+    my $descriptors = descriptors();
+    for ( 1 .. 3 ) {
+        is( $interrupted_by->( sub { die "left\n" } ), "left\n", 'one may die' );
+        $takes_one->();
+    }
+    is( descriptors(), $descriptors, 'no descriptor stays' );
+
+    ( my $path = $address ) =~ s/\Aunix://;
+    is( $interrupted_by->( sub { $listener->close } ), '', 'one may close it' );
+    is( $accepted, undef, 'nothing was given' );
+    is( $errno, POSIX::EINTR(), 'the wait has ended' );
+    like( error_of { $listener->accept }, qr/it is closed/, 'it is closed' );
+    ok( !-e $path, 'the path is gone' );
+    cmp_ok( descriptors(), '<', $descriptors, 'and its descriptors' );
+
+    $descriptors = descriptors();
+    for my $way ( sub { $_[0]->close }, sub { } ) {
+        $listener = Nearcall::Handoff->new( address() );
+        $interrupted_by->( sub { die "left\n" } );
+        $way->($listener);
+        undef $listener;
+    }
+    is( descriptors(), $descriptors, 'no descriptor stays of one that was left and closed, or let go of' );
+};
+
 subtest 'addresses and mistakes' => sub {
     my $address  = address();
     my $listener = Nearcall::Handoff->new( $address, mode => oct 600 );

@@ -100,9 +100,7 @@ NEARCALL_API int nearcall_handoff_connect(nearcall_handoff **ret_handoff, const 
     int r = nc_handoff_new(ret_handoff, options, 0);
     if (r == NEARCALL_OK)
         r = connect_channel(*ret_handoff, address, timeout_ms);
-    if (r != NEARCALL_OK && *ret_handoff)
-        (*ret_handoff)->unusable = true;
-    return r;
+    return nc_handoff_opened(*ret_handoff, r);
 }
 
 /* ---- Giving ---- */

@@ -120,11 +120,19 @@ int nc_handoff_new(nearcall_handoff **ret_handoff, const nearcall_handoff_option
     handoff->listening.fd = handoff->listening.lock_fd = handoff->epoll_fd = handoff->bell_fd = -1;
     handoff->arrivals_end = &handoff->arrivals;
     handoff->now_ns = nc_now_ns();
+    handoff->unusable = true;
     nc_fork_guard_arm(&handoff->guard);
+    nc_handoff_become_busy(handoff);
     int r = keep_options(handoff, options, takes);
-    if (r == NEARCALL_OK)
-        r = open_epoll(handoff);
-    handoff->unusable = r < 0;
+    return r == NEARCALL_OK ? open_epoll(handoff) : r;
+}
+
+int nc_handoff_opened(nearcall_handoff *handoff, int r)
+{
+    if (!handoff)
+        return r;
+    handoff->unusable = r != NEARCALL_OK;
+    atomic_store_explicit(&handoff->busy, 0, memory_order_release);
     return r;
 }
 
@@ -132,7 +140,7 @@ int nc_handoff_new(nearcall_handoff **ret_handoff, const nearcall_handoff_option
 
 /* What the parent's channels brought is the parent's; this process only has copies. The
  * set of descriptors that epoll watches is shared with the parent and left alone. */
-static void after_fork(nearcall_handoff *handoff)
+void nc_handoff_after_fork(nearcall_handoff *handoff)
 {
     nc_fork_guard_rearm(&handoff->guard);
     handoff->forked = true;
@@ -141,6 +149,7 @@ static void after_fork(nearcall_handoff *handoff)
         handoff->connected = NULL;
         handoff->arrivals = NULL;
         handoff->arrivals_end = &handoff->arrivals;
+        handoff->accepted.arrival = NULL;
     }
     for (struct nc_handoff_channel *channel = handoff->channels; channel; channel = channel->next)
         nc_handoff_channel_orphan(channel);
@@ -151,6 +160,8 @@ static void after_fork(nearcall_handoff *handoff)
     handoff->bell_rings = false;
     handoff->epoll_fd = -1; /* the parent's numbers may be others' by now: not closed */
     (void)nc_handoff_open_watch(handoff);
+    nc_handoff_wake_up(handoff);
+    atomic_store_explicit(&handoff->busy, 0, memory_order_release);
 }
 
 /* A signal handler has forked, and this is the child, inside the library. */
@@ -159,8 +170,8 @@ bool nc_handoff_forked_inside(nearcall_handoff *handoff)
     if (!nc_forked(&handoff->guard))
         return false;
     atomic_store(&handoff->busy, 0); /* it is this very thread: all is whole */
-    after_fork(handoff);
-    atomic_store(&handoff->busy, 1);
+    nc_handoff_after_fork(handoff);
+    nc_handoff_become_busy(handoff);
     return true;
 }
 
@@ -185,9 +196,10 @@ int nc_handoff_enter(nearcall_handoff *handoff)
     if (handoff->unusable)
         return NEARCALL_E_MISUSE;
     if (nc_forked(&handoff->guard))
-        after_fork(handoff);
-    atomic_store_explicit(&handoff->busy, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
+        nc_handoff_after_fork(handoff);
+    if (nc_handoff_is_busy(handoff))
+        return NEARCALL_E_MISUSE; /* a signal's handler, or another thread; the message is not theirs */
+    nc_handoff_become_busy(handoff);
     reap(handoff);
     if (handoff->bell_rings)
         ring(handoff, false);
@@ -210,7 +222,9 @@ NEARCALL_API void nearcall_handoff_close(nearcall_handoff *handoff)
     if (!handoff)
         return;
     if (nc_forked(&handoff->guard))
-        after_fork(handoff);
+        nc_handoff_after_fork(handoff);
+    if (nc_handoff_is_busy(handoff))
+        return;
     handoff->connected = NULL;
     for (struct nc_handoff_channel *channel = handoff->channels; channel; channel = channel->next)
         nc_handoff_channel_close(channel);

@@ -105,7 +105,8 @@ struct nearcall_handoff {
     struct nc_fork_guard guard;
     /* As in nearcall_client: a child that finds it 1 trusts nothing it inherited. */
     atomic_int busy;
-    bool unusable;
+    atomic_int asleep; /* 1 while the thread inside is in a system call that waits, and memory is whole */
+    bool unusable; /* it is not open, or not yet */
     bool drained;
     bool forked; /* this is a child of the process that made it */
     int epoll_fd;
@@ -133,6 +134,30 @@ struct nearcall_handoff {
     int reason;
     char message[NC_HANDOFF_MESSAGE_BYTES];
 };
+
+static inline bool nc_handoff_is_busy(const nearcall_handoff *handoff)
+{
+    return atomic_load_explicit(&handoff->busy, memory_order_relaxed) != 0;
+}
+static inline void nc_handoff_become_busy(nearcall_handoff *handoff)
+{
+    atomic_store_explicit(&handoff->busy, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+}
+
+/* Around a system call that waits, as in nearcall_client. */
+static inline void nc_handoff_fall_asleep(nearcall_handoff *handoff)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&handoff->asleep, 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+static inline void nc_handoff_wake_up(nearcall_handoff *handoff)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&handoff->asleep, 0, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+}
 
 /* check.c */
 int nc_handoff_fail(nearcall_handoff *handoff, int code, const char *format, ...)
@@ -186,13 +211,16 @@ void nc_handoff_answer_refused(struct nc_handoff_channel *channel, uint64_t id, 
 void nc_handoff_channel_receive(struct nc_handoff_channel *channel);
 void nc_handoff_channel_expire(struct nc_handoff_channel *channel);
 
-/* handoff.c: public functions begin with enter and end with leave. */
+/* handoff.c: public functions begin with enter and end with leave, and those that open a handle
+ * begin with new and end with opened. */
 int nc_handoff_new(nearcall_handoff **ret_handoff, const nearcall_handoff_options *options,
                    uint32_t takes);
+int nc_handoff_opened(nearcall_handoff *handoff, int r);
 int nc_handoff_enter(nearcall_handoff *handoff);
 int nc_handoff_leave(nearcall_handoff *handoff, int r);
 int nc_handoff_open_watch(nearcall_handoff *handoff);
 bool nc_handoff_forked_inside(nearcall_handoff *handoff);
+void nc_handoff_after_fork(nearcall_handoff *handoff);
 
 /* wait.c: one round of waiting until then, and of what can be done.
  * NEARCALL_OK, NEARCALL_E_INTERRUPTED, or why nothing can be waited for. */

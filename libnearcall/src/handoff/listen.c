@@ -143,13 +143,11 @@ static int listen_path(nearcall_handoff *handoff, const char *address)
 
 static int begin(nearcall_handoff *handoff, int r)
 {
-    if (r == NEARCALL_OK) {
+    if (r == NEARCALL_OK)
         nc_handoff_watch_listening(handoff);
-        return NEARCALL_OK;
-    }
-    nc_handoff_stop_listening(handoff);
-    handoff->unusable = true;
-    return r;
+    else
+        nc_handoff_stop_listening(handoff);
+    return nc_handoff_opened(handoff, r);
 }
 
 NEARCALL_API int nearcall_handoff_listen(nearcall_handoff **ret_handoff, const char *address,
@@ -159,7 +157,7 @@ NEARCALL_API int nearcall_handoff_listen(nearcall_handoff **ret_handoff, const c
         return NEARCALL_E_MISUSE;
     int r = nc_handoff_new(ret_handoff, options, NEARCALL_HANDOFF_TAKE_CONNECTIONS);
     if (r != NEARCALL_OK)
-        return r;
+        return nc_handoff_opened(*ret_handoff, r);
     return begin(*ret_handoff, listen_path(*ret_handoff, address));
 }
 
@@ -190,7 +188,7 @@ NEARCALL_API int nearcall_handoff_listen_fd(nearcall_handoff **ret_handoff, int 
         return NEARCALL_E_MISUSE;
     int r = nc_handoff_new(ret_handoff, options, NEARCALL_HANDOFF_TAKE_CONNECTIONS);
     if (r != NEARCALL_OK)
-        return r;
+        return nc_handoff_opened(*ret_handoff, r);
     return begin(*ret_handoff, listen_descriptor(*ret_handoff, fd));
 }
 

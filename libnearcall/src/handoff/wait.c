@@ -74,7 +74,9 @@ static int milliseconds_until(int64_t now_ns, int64_t until_ns)
 static int cannot_wait(nearcall_handoff *handoff, int64_t until_ns, int r)
 {
     int64_t pause_ns = nc_earlier(until_ns, nc_after_ms(handoff->now_ns, BLIND_PAUSE_MS));
+    nc_handoff_fall_asleep(handoff);
     (void)poll(NULL, 0, milliseconds_until(handoff->now_ns, pause_ns));
+    nc_handoff_wake_up(handoff);
     handoff->now_ns = nc_now_ns();
     return r;
 }
@@ -98,9 +100,11 @@ static int pump(nearcall_handoff *handoff, int64_t until_ns)
     int r = nc_handoff_open_watch(handoff);
     if (r < 0)
         return cannot_wait(handoff, until_ns, r);
+    nc_handoff_fall_asleep(handoff);
     int count = epoll_wait(handoff->epoll_fd, events, EVENTS_MAX,
                            milliseconds_until(handoff->now_ns, until_ns));
     int error = errno;
+    nc_handoff_wake_up(handoff);
     handoff->now_ns = nc_now_ns();
     if (nc_handoff_forked_inside(handoff))
         return 0;

@@ -195,6 +195,14 @@ C<< accept(0) >>.
 The number of seconds after which to call C<< accept(0) >> even if the descriptor stays silent, or
 undef for never.
 
+=head1 SIGNALS
+
+A signal handler may die or close the listener while L</accept> waits. If it closes the listener, C<accept>
+returns nothing, and C<$!> is C<EINTR>. Handlers of L<POSIX/sigaction> that do not have C<< $action->safe(1) >>
+run in the middle of the library. If such a handler uses the listener that it has interrupted otherwise than
+by C<close>, it gets a L<Nearcall::Error> with C<MISUSE>. If it dies while a connection is handed back, the
+connection may belong to its giver already: close it, and do not use it.
+
 =head1 FORK
 
 A listener that was made before a fork works in the children: each of them takes channels of its
