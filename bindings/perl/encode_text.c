@@ -164,7 +164,7 @@ static bool read_date(const char **text, int64_t *ret_days)
     return year > 0;
 }
 
-/* Digits beyond nanoseconds are dropped, as Go does it. */
+/* Digits below a nanosecond would be lost, as those of no other text are. */
 static bool read_fraction(const char **text, uint32_t *ret_nanoseconds)
 {
     uint32_t unit = 100000000;
@@ -174,8 +174,11 @@ static bool read_fraction(const char **text, uint32_t *ret_nanoseconds)
         return true;
     if (!isDIGIT(*++*text))
         return false;
-    for (; isDIGIT(**text); (*text)++, unit /= 10)
+    for (; isDIGIT(**text); (*text)++, unit /= 10) {
+        if (unit == 0 && **text != '0')
+            return false;
         *ret_nanoseconds += unit * (uint32_t)(**text - '0');
+    }
     return true;
 }
 

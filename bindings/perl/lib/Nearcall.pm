@@ -488,7 +488,8 @@ as C<1> and C<"01">, are refused, and so is a tied hash that returns a key twice
 =item Times and durations
 
 These are numbers, with the 53 bits of a number: a time of our years is exact to a quarter of a microsecond, and
-a duration below 100 days to 2 nanoseconds. For an object, its methods C<epoch> and, if there is one,
+a duration below 100 days to 2 nanoseconds. A time can also be text of RFC 3339, as
+C<2026-01-31T12:00:00.123456789Z>, which is exact, and refused if it has digits below a nanosecond. For an object, its methods C<epoch> and, if there is one,
 C<nanosecond> are called: those of L<Time::Piece>, L<DateTime>, and their like.
 
 =item Structs
