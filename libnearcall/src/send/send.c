@@ -179,7 +179,7 @@ void nc_send_frame(nearcall_client *client, struct nc_call *call)
 
 void nc_send_call(nearcall_client *client, struct nc_call *call)
 {
-    if (call->synchronous)
+    if (!call->queue) /* it has not waited in line */
         nc_call_draw_id(client, call);
     if (refuse(client, call))
         return;

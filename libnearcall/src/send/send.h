@@ -35,14 +35,15 @@ void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
  * their ids. */
 void nc_send_line(nearcall_client *client);
 
-/* Goes on with calls that have got their stores, and gives others back. */
+/* Goes on with calls that have got their stores, and gives others back. These draw new ids, which
+ * must not overtake those of the calls that wait in line. */
 void nc_stores_work(nearcall_client *client);
 static inline void nc_send_pending(nearcall_client *client)
 {
-    if (__builtin_expect(client->connection.stores.has_work, 0))
-        nc_stores_work(client);
     if (__builtin_expect(nc_may_send_pending(client), 0))
         nc_send_line(client);
+    if (__builtin_expect(client->connection.stores.has_work, 0))
+        nc_stores_work(client);
 }
 
 /* For a call whose server had no store before. */

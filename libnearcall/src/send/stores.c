@@ -65,11 +65,17 @@ void nc_store_ask(nearcall_client *client, struct nc_call *call)
     send_ask(client, call);
 }
 
+/* Whether nobody is before a call that draws its id now. */
+static bool is_its_turn(const nearcall_client *client)
+{
+    return nc_connection_has_room(client) && !client->calls.pending.first;
+}
+
 void nc_store_ask_again(nearcall_client *client, struct nc_call *call)
 {
     if (!nc_connection_usable(client))
         return; /* the call ends with the connection */
-    if (!nc_connection_has_room(client)) {
+    if (!is_its_turn(client)) {
         call->storing->ask_again_ns = client->now_ns + NC_NS_PER_MS;
         nc_calls_look_by(client, call->storing->ask_again_ns);
         return;
@@ -149,12 +155,12 @@ static void write_and_send(nearcall_client *client, struct nc_call *call)
 /* A call that can go on at once. One that the server lets nobody send yet is looked at again. */
 static struct nc_call *next_call(nearcall_client *client)
 {
-    bool has_room = nc_connection_has_room(client);
+    bool may_send = is_its_turn(client);
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
         enum nc_store_stage stage = call->state == NC_CALL_SENT ? nc_store_stage_of(call) : NC_STORE_NONE;
-        if (stage == NC_STORE_GIVEN && !has_room)
+        if (stage == NC_STORE_GIVEN && !may_send)
             client->connection.stores.has_work = true;
-        if ((stage == NC_STORE_GIVEN && has_room) ||
+        if ((stage == NC_STORE_GIVEN && may_send) ||
             (stage == NC_STORE_CROWDED && call->storing->ask_again_ns <= client->now_ns))
             return call;
     }

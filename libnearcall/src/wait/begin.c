@@ -28,8 +28,10 @@ static void keep_payload(nearcall_client *client, struct nc_call *call)
 static void line_up(nearcall_client *client, struct nc_call *call)
 {
     keep_payload(client, call);
-    if (call->state == NC_CALL_PENDING)
-        nc_call_wait_its_turn(client, call);
+    if (call->state != NC_CALL_PENDING)
+        return;
+    nc_call_draw_id(client, call);
+    nc_call_wait_its_turn(client, call);
 }
 
 static void own_output(nearcall_client *client, struct nc_call *call)
@@ -160,7 +162,6 @@ int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *re
 {
     int r = NEARCALL_OK;
     nc_identity_infer(client);
-    nc_call_draw_id(client, call);
     if (client->options.flags & NEARCALL_NONBLOCKING)
         begin_without_blocking(client, call);
     else
