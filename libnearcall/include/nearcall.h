@@ -50,8 +50,8 @@
  * is in milliseconds; 0 means the default of the view that is used (nearcall_calls.h) or of
  * the handle, and NEARCALL_NO_TIMEOUT means no limit. A call returns at most 50 ms after its
  * timeout, whatever the server does, and it never returns NEARCALL_E_DEADLINE_EXCEEDED
- * before its timeout. Clocks are monotonic. Only looking up the name of a host (tcp: with a
- * name instead of a number) takes as long as the system's resolver takes.
+ * before its timeout. Clocks are monotonic. Only looking up the name of a host (instead of a
+ * number) takes as long as the system's resolver takes.
  *
  * SHARED MEMORY. On a "unix:" address calls begin on the socket. After some calls the
  * server gives the connection memory that both sides map. On a busy connection a call then
@@ -96,6 +96,16 @@
  * process to pass them. That works over local sockets only. nearcall_put_file() gives a
  * request a duplicate, and nearcall_take_file() hands out what came with a reply; the
  * library closes everything else. A forked child has copies of both, as of all descriptors.
+ *
+ * OTHER MACHINES. What goes to a "tcp:" address can be read and changed on the way. To another
+ * machine that is logged once (nearcall_hooks.h), or refused with NEARCALL_NO_PLAIN_TCP or
+ * ?plain=refuse. The kernel ends a connection whose other end does not answer at all for 30
+ * seconds, or for ?silence=MS or silence_ms (100 to 300000).
+ *   A "tls:" address is TCP with TLS 1.3, by OpenSSL 3 (libssl.so.3), which is loaded for such
+ * an address only. PEM files are named in the options or in the address, which comes first
+ * ("?ca=PATH&cert=PATH&key=PATH&name=HOST"), and are read again when they have changed. If one
+ * side does not accept the other, the error is NEARCALL_E_UNAUTHENTICATED, not executed. A fork
+ * while another thread is inside OpenSSL is not safe: see docs/guides/c.md.
  *
  * SAME PROCESS. "embed:/path/of/library.so" names a Go library, built by `nearcall build`,
  * which this process loads. nearcall_call() and nearcall_request_call() then run the
@@ -237,7 +247,8 @@ enum {
     NEARCALL_BLOCK_SIGNALS = 128,
     /* Let nearcall_wake() end waits. This takes two descriptors, and one more system call
      * for each wait that sleeps. */
-    NEARCALL_WAKEABLE = 256
+    NEARCALL_WAKEABLE = 256,
+    NEARCALL_NO_PLAIN_TCP = 512 /* plain TCP to another machine is NEARCALL_E_FAILED_PRECONDITION */
 };
 
 typedef struct nearcall_options {
@@ -252,13 +263,18 @@ typedef struct nearcall_options {
     const char *name;             /* the name of this program for the server's log; NULL: the library's name; copied */
     size_t calls_in_flight_max;   /* calls at a time that are unfinished or not fetched; 0: 1024; 16384 at most */
     size_t value_bytes_max;       /* larger requests and replies, up to so many bytes: see nearcall_values.h; 0: none */
+    const char *tls_authorities;  /* who has signed the server's certificate; NULL: the system's; copied, as the next three */
+    const char *tls_certificate;  /* this program's, and those by which it was signed; NULL: none */
+    const char *tls_key;          /* without a passphrase; NULL: it is in the file of the certificate */
+    const char *tls_server_name;  /* whom the server's certificate is for; NULL: the host */
+    int64_t silence_ms;           /* 0: 30 seconds; see "Other machines" */
 } nearcall_options;
 
-#define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0 }
+#define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, 0 }
 
 /*
- * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port" or
- * "embed:/path/of/library.so". "unix:" and "embed:" addresses may be followed by
+ * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port", "tls:host:port"
+ * or "embed:/path/of/library.so". "unix:" and "embed:" addresses may be followed by
  * "?shm=auto|off" and "?spin=auto|off|dedicated", joined by "&" (see "Shared memory"), and
  * "embed:" addresses also by "children=parent|own" (see "Same process"). An address with
  * several endpoints, which clients in Go take, is refused.
@@ -298,7 +314,7 @@ NEARCALL_API int nearcall_ping(nearcall_client *client, int64_t timeout_ms,
 NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client);
 
 /* How calls of this handle travel at present: "same process", "shared memory", "unix
- * socket" or "tcp"; "" if the handle is not connected. A local connection begins with its
+ * socket", "tcp" or "tls"; "" if the handle is not connected. A local connection begins with its
  * socket and gets memory after some calls. */
 NEARCALL_API const char *nearcall_transport(const nearcall_client *client);
 

@@ -48,8 +48,21 @@ static const struct address_case addresses[] = {
     {"unix:/a,b", 0, NEARCALL_OK, ""},
     {"unix:/a|b", 0, NEARCALL_OK, ""},
     {"unix:/a | b,c", 0, NEARCALL_OK, ""},
-    {"http://localhost", 0, NEARCALL_E_INVALID_ARGUMENT, "unix:, tcp: or embed:"},
-    {"", 0, NEARCALL_E_INVALID_ARGUMENT, "unix:, tcp: or embed:"},
+    {"tcp:localhost:7000?silence=100&plain=refuse", 0, NEARCALL_OK, ""},
+    {"tcp:localhost:7000?silence=off&plain=quiet", 0, NEARCALL_OK, ""},
+    {"tcp:localhost:7000?silence=99", 0, NEARCALL_E_INVALID_ARGUMENT, "silence"},
+    {"tcp:localhost:7000?silence=300001", 0, NEARCALL_E_INVALID_ARGUMENT, "silence"},
+    {"tcp:localhost:7000?silence=99999999999999999999", 0, NEARCALL_E_INVALID_ARGUMENT, "silence"},
+    {"tcp:localhost:7000?silence=", 0, NEARCALL_E_INVALID_ARGUMENT, "silence"},
+    {"tcp:localhost:7000?plain=no", 0, NEARCALL_E_INVALID_ARGUMENT, "plain"},
+    {"tcp:localhost:7000?ca=/x", 0, NEARCALL_E_INVALID_ARGUMENT, "parameters of tcp:"},
+    {"unix:/x?silence=1000", 0, NEARCALL_E_INVALID_ARGUMENT, "parameter"},
+    {"tls:localhost", 0, NEARCALL_E_INVALID_ARGUMENT, "tls:shop.example.com:7000"},
+    {"tls:localhost:7000?plain=warn", 0, NEARCALL_E_INVALID_ARGUMENT, "parameters of tls:"},
+    {"tls:localhost:7000?ca=", 0, NEARCALL_E_INVALID_ARGUMENT, "parameters of tls:"},
+    {"tls:localhost:7000?shm=off", 0, NEARCALL_E_INVALID_ARGUMENT, "parameters of tls:"},
+    {"http://localhost", 0, NEARCALL_E_INVALID_ARGUMENT, "unix:, tcp:, tls: or embed:"},
+    {"", 0, NEARCALL_E_INVALID_ARGUMENT, "unix:, tcp:, tls: or embed:"},
     {NULL, 0, NEARCALL_E_MISUSE, "NULL"},
 };
 
@@ -99,7 +112,11 @@ int main(void)
     ACCEPTED(timeout_ms, NEARCALL_NO_TIMEOUT);
     ACCEPTED(timeout_ms, INT64_MAX);
     REFUSED(connect_timeout_ms, -1);
-    REFUSED(flags, NEARCALL_WAKEABLE << 1); /* the last there is */
+    REFUSED(silence_ms, -1);
+    REFUSED(silence_ms, 99);
+    REFUSED(silence_ms, 300001);
+    ACCEPTED(silence_ms, 100);
+    REFUSED(flags, NEARCALL_NO_PLAIN_TCP << 1); /* the last there is */
     ACCEPTED(flags, NEARCALL_NO_SHARED_MEMORY | NEARCALL_SPIN_OFF | NEARCALL_SPIN_DEDICATED);
     REFUSED(frame_bytes_max, 65535);
     ACCEPTED(frame_bytes_max, 65536);

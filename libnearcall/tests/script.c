@@ -20,11 +20,12 @@ static void *run(void *argument)
 
 static void begin(struct script *script, void (*play)(struct script *), void *argument)
 {
+    bool is_local = strncmp(script->address, "unix:", strlen("unix:")) == 0;
     script->play = play;
     script->argument = argument;
     script->fd = -1;
     script->schema_hash = 0x1122334455667788;
-    script->features = NC_FEATURE_SHARED_CLOCK;
+    script->features = is_local ? NC_FEATURE_SHARED_CLOCK : 0;
     script->calls_in_flight_max = 1024;
     script->value_bytes_max = 0;
     script->clock_ahead_ns = 0;

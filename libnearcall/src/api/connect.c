@@ -109,7 +109,7 @@ NEARCALL_API const char *nearcall_transport(const nearcall_client *client)
         return "";
     if (nc_memory_is_used(&client->connection.memory))
         return "shared memory";
-    return client->address.kind == NC_ADDRESS_TCP ? "tcp" : "unix socket";
+    return client->connection.transport->name;
 }
 
 NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client)

@@ -15,6 +15,7 @@
 #include "memory/memory.h"
 #include "request/request.h"
 #include "transport/files.h"
+#include "transport/tls.h"
 #include "transport/transport.h"
 #include "wait/wait.h"
 #include "wire/wire.h"
@@ -36,7 +37,7 @@ static int check_options(nearcall_client *client, const nearcall_options *option
                                  NEARCALL_NONBLOCKING | NEARCALL_ANY_SERVER_USER |
                                  NEARCALL_NO_SHARED_MEMORY | NEARCALL_SPIN_OFF |
                                  NEARCALL_SPIN_DEDICATED | NEARCALL_BLOCK_SIGNALS |
-                                 NEARCALL_WAKEABLE;
+                                 NEARCALL_WAKEABLE | NEARCALL_NO_PLAIN_TCP;
     if (options->timeout_ms < NEARCALL_NO_TIMEOUT)
         return nc_invalid_option(client, "timeout_ms", options->timeout_ms, "NEARCALL_NO_TIMEOUT, 0, more");
     if (options->connect_timeout_ms < 0)
@@ -57,6 +58,9 @@ static int check_options(nearcall_client *client, const nearcall_options *option
     if (options->calls_in_flight_max > NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING)
         return nc_invalid_option(client, "calls_in_flight_max", (long long)options->calls_in_flight_max,
                        "0 to " NC_TEXT(NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING));
+    if (options->silence_ms && (options->silence_ms < NC_SILENCE_MS_LEAST || options->silence_ms > NC_TCP_SILENCE_MS_CEILING))
+        return nc_invalid_option(client, "silence_ms", options->silence_ms,
+                       "0, or " NC_TEXT(NC_SILENCE_MS_LEAST) " to " NC_TEXT(NC_TCP_SILENCE_MS_CEILING));
     if (options->server_user_ids_count && !options->server_user_ids)
         return nc_invalid_option(client, "server_user_ids_count", options->server_user_ids_count,
                        "0 when server_user_ids is NULL");
@@ -102,12 +106,37 @@ static int keep_options(nearcall_client *client, const nearcall_options *given)
 
 static const struct nc_transport *transport_of(enum nc_address_kind kind)
 {
-    if (kind == NC_ADDRESS_EMBED)
-        return &nc_transport_embed;
-    return kind == NC_ADDRESS_TCP ? &nc_transport_tcp : &nc_transport_unixsocket;
+    switch (kind) {
+    case NC_ADDRESS_EMBED: return &nc_transport_embed;
+    case NC_ADDRESS_TCP: return &nc_transport_tcp;
+    case NC_ADDRESS_TLS: return &nc_transport_tls;
+    default: return &nc_transport_unixsocket;
+    }
 }
 
-static int keep_address(nearcall_client *client, const char *address)
+/* What the address says comes before the option. */
+static struct nc_part either(const struct nc_part *part, const char *option)
+{
+    return part->data || !option ? *part : (struct nc_part){option, strlen(option)};
+}
+
+static int open_tls(nearcall_client *client, const nearcall_options *options)
+{
+    const struct nc_address *address = &client->address;
+    char words[NC_TLS_WORDS_BYTES];
+    struct nc_tls_settings settings = {
+        .authorities = either(&address->authorities, options->tls_authorities),
+        .certificate = either(&address->certificate, options->tls_certificate),
+        .key = either(&address->key, options->tls_key),
+        .server_name = either(&address->server_name, options->tls_server_name),
+    };
+    if (nc_tls_open(&client->tls, &settings, words, sizeof(words)) == 0)
+        return NEARCALL_OK;
+    return nc_fail(client, client->tls ? NEARCALL_E_INVALID_ARGUMENT : NEARCALL_E_RESOURCE_EXHAUSTED,
+                   NEARCALL_OUTCOME_NOT_EXECUTED, "%s", words);
+}
+
+static int keep_address(nearcall_client *client, const char *address, const nearcall_options *options)
 {
     const char *reason;
     if (!address)
@@ -121,6 +150,10 @@ static int keep_address(nearcall_client *client, const char *address)
     client->address_text = copy_of(address);
     if (!client->address_text)
         return nc_fail_no_memory(client, "the address");
+    if (!client->address.has_silence)
+        client->address.silence_ms = (uint32_t)options->silence_ms;
+    if (client->address.kind == NC_ADDRESS_TLS)
+        return open_tls(client, options);
     return client->address.kind == NC_ADDRESS_EMBED ? nc_embed_open(client) : NEARCALL_OK;
 }
 
@@ -133,7 +166,7 @@ static int fill(nearcall_client *client, const char *address, const nearcall_opt
     if (r == NEARCALL_OK)
         r = keep_options(client, &options);
     if (r == NEARCALL_OK)
-        r = keep_address(client, address);
+        r = keep_address(client, address, &options);
     return r;
 }
 
@@ -207,6 +240,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_buffer_free(&client->request.buffer);
     nc_functions_free(&client->functions);
     nc_embed_free(&client->embed);
+    nc_tls_free(client->tls);
     nc_watch_free(client);
     nc_fork_guard_free(&client->guard);
     free(client->options.server_user_ids);

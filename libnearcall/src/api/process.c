@@ -14,6 +14,7 @@
 #include "memory/memory.h"
 #include "receive/receive.h"
 #include "send/send.h"
+#include "transport/tls.h"
 #include "wait/wait.h"
 
 /* One nearcall_process() reads this often at most, and for NC_TURN_NS, so that a flood of replies
@@ -28,9 +29,10 @@ static bool is_usable(const nearcall_client *client)
 int nc_poll_now(const nearcall_client *client)
 {
     struct pollfd watched = {client->connection.fd, nc_connection_events(client), 0};
+    int held = nc_connection_holds(&client->connection) ? POLLIN : 0;
     if (watched.fd < 0 || poll(&watched, 1, 0) <= 0)
-        return 0;
-    return watched.revents;
+        return held;
+    return watched.revents | held;
 }
 
 /* A program that asks what to watch is promised, from now on, to be woken through that. */
@@ -79,7 +81,7 @@ NEARCALL_API int nearcall_events(const nearcall_client *client)
 static bool is_due(const nearcall_client *client)
 {
     const struct nc_calls *calls = &client->calls;
-    if (frames_wait(client) || client->connection.reading_left || (calls->unreported && calls->finished.first))
+    if (frames_wait(client) || client->connection.reading_left || nc_connection_holds(&client->connection) || (calls->unreported && calls->finished.first))
         return true;
     if (!calls->pending.first)
         return false;
@@ -154,11 +156,11 @@ static void make_progress(nearcall_client *client)
         nc_memory_awake(&client->connection.memory);
     if (client->connection.state != NC_READY)
         nc_connection_advance(client, nc_poll_now(client));
-    if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
+    if (client->connection.state == NC_READY && nc_output_waits(&client->connection))
         nc_flush(client);
     read_all(client);
     nc_send_pending(client);
-    if (client->connection.state == NC_READY && nc_output_bytes(&client->connection))
+    if (client->connection.state == NC_READY && nc_output_waits(&client->connection))
         nc_flush(client); /* answers to pings that were just read */
     nc_output_lose_stuck(client);
     nc_go_outside(client);
@@ -205,11 +207,20 @@ NEARCALL_API uint32_t nearcall_room(const nearcall_client *client)
     return allowed - client->connection.unanswered;
 }
 
+/* Sealed already. */
+static size_t kept_bytes(const struct nc_connection *connection)
+{
+    size_t bytes = 0;
+    if (connection->tls)
+        (void)nc_tls_sealed(connection->tls, &bytes);
+    return bytes;
+}
+
 NEARCALL_API size_t nearcall_unsent_bytes(const nearcall_client *client)
 {
     if (!is_usable(client) || nc_forked(&client->guard) || client->connection.state != NC_READY)
         return 0;
-    return nc_output_bytes_to_send(&client->connection);
+    return nc_output_bytes_to_send(&client->connection) + kept_bytes(&client->connection);
 }
 
 NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client)

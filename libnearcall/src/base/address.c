@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/limits_gen.h"
+
 static int refuse(const char **ret_reason, const char *reason)
 {
     *ret_reason = reason;
@@ -52,19 +54,22 @@ static bool is_port(const char *text, size_t bytes)
     return port >= 1 && port <= 65535;
 }
 
-static int parse_tcp(struct nc_address *address, const char *text, size_t bytes,
-                     const char **ret_reason)
+/* Of a "tcp:" or "tls:" address. */
+static int parse_host(struct nc_address *address, enum nc_address_kind kind, const char *text, size_t bytes,
+                      const char **ret_reason)
 {
     const char *colon = memrchr(text, ':', bytes);
     if (!colon || colon == text)
-        return refuse(ret_reason, "after tcp: come host and port, as tcp:127.0.0.1:7000");
+        return refuse(ret_reason, kind == NC_ADDRESS_TLS
+                                      ? "after tls: come host and port, as tls:shop.example.com:7000"
+                                      : "after tcp: come host and port, as tcp:127.0.0.1:7000");
     const char *host = text;
     size_t host_bytes = (size_t)(colon - text);
     if (host_bytes >= 2 && host[0] == '[' && host[host_bytes - 1] == ']') {
         host++;
         host_bytes -= 2;
     } else if (memchr(host, ':', host_bytes)) {
-        return refuse(ret_reason, "an IPv6 address stands in brackets, as tcp:[::1]:7000");
+        return refuse(ret_reason, "an IPv6 address stands in brackets, as [::1]:7000");
     }
     if (host_bytes == 0 || !copy(address->host, sizeof(address->host), host, host_bytes))
         return refuse(ret_reason, "the host's name is empty or longer than 253 bytes");
@@ -72,7 +77,7 @@ static int parse_tcp(struct nc_address *address, const char *text, size_t bytes,
     if (!is_port(colon + 1, port_bytes))
         return refuse(ret_reason, "the port is a number from 1 to 65535");
     copy(address->port, sizeof(address->port), colon + 1, port_bytes);
-    address->kind = NC_ADDRESS_TCP;
+    address->kind = kind;
     return 0;
 }
 
@@ -88,27 +93,26 @@ static int parse_embed(struct nc_address *address, const char *text, size_t byte
     return 0;
 }
 
+/* ---- Parameters ---- */
+
 static bool is(const char *text, size_t bytes, const char *setting)
 {
     return bytes == strlen(setting) && memcmp(text, setting, bytes) == 0;
 }
 
-/* Which process of many calls which; false: it says nothing of that. */
-static bool apply_children(struct nc_address *address, const char *text, size_t bytes)
+/* What follows "key=" in the text; false: it is another key. */
+static bool value_of(const char *text, size_t bytes, const char *key, struct nc_part *ret_value)
 {
-    if (address->kind != NC_ADDRESS_EMBED)
+    size_t key_bytes = strlen(key);
+    if (bytes < key_bytes || memcmp(text, key, key_bytes) != 0)
         return false;
-    if (is(text, bytes, "children=own"))
-        address->children = NC_CHILDREN_OWN;
-    else if (is(text, bytes, "children=parent"))
-        address->children = NC_CHILDREN_PARENT;
-    else
-        return false;
+    *ret_value = (struct nc_part){text + key_bytes, bytes - key_bytes};
     return true;
 }
 
-static int apply(struct nc_address *address, const char *text, size_t bytes,
-                 const char **ret_reason)
+/* Each of these tells whether the setting is one of its kind, and of an allowed value. */
+
+static bool apply_memory(struct nc_address *address, const char *text, size_t bytes)
 {
     if (is(text, bytes, "shm=off"))
         address->shared_memory_off = true;
@@ -118,11 +122,91 @@ static int apply(struct nc_address *address, const char *text, size_t bytes,
         address->spin = NC_SPIN_OFF;
     else if (is(text, bytes, "spin=dedicated"))
         address->spin = NC_SPIN_DEDICATED;
-    else if (!is(text, bytes, "shm=auto") && !apply_children(address, text, bytes))
-        return refuse(ret_reason, "the parameters are shm=auto, shm=off, spin=auto, spin=off and "
-                                  "spin=dedicated, for embed: also children=parent and "
-                                  "children=own, with & between them");
-    return 0;
+    else
+        return is(text, bytes, "shm=auto");
+    return true;
+}
+
+/* Which process of many calls which. */
+static bool apply_children(struct nc_address *address, const char *text, size_t bytes)
+{
+    if (is(text, bytes, "children=own"))
+        address->children = NC_CHILDREN_OWN;
+    else if (is(text, bytes, "children=parent"))
+        address->children = NC_CHILDREN_PARENT;
+    else
+        return false;
+    return true;
+}
+
+static bool apply_silence(struct nc_address *address, const char *text, size_t bytes)
+{
+    struct nc_part value;
+    uint32_t ms = 0;
+    if (!value_of(text, bytes, "silence=", &value) || value.bytes == 0)
+        return false;
+    for (size_t i = 0; i < value.bytes && !is(value.data, value.bytes, "off"); i++) {
+        if (value.data[i] < '0' || value.data[i] > '9' || ms > NC_TCP_SILENCE_MS_CEILING)
+            return false;
+        ms = ms * 10 + (uint32_t)(value.data[i] - '0');
+    }
+    if (!is(value.data, value.bytes, "off") && (ms < NC_SILENCE_MS_LEAST || ms > NC_TCP_SILENCE_MS_CEILING))
+        return false;
+    address->has_silence = true;
+    address->silence_ms = ms;
+    return true;
+}
+
+static bool apply_plain(struct nc_address *address, const char *text, size_t bytes)
+{
+    if (is(text, bytes, "plain=warn"))
+        address->plain = NC_PLAIN_WARN;
+    else if (is(text, bytes, "plain=refuse"))
+        address->plain = NC_PLAIN_REFUSE;
+    else if (is(text, bytes, "plain=quiet"))
+        address->plain = NC_PLAIN_QUIET;
+    else
+        return false;
+    return true;
+}
+
+static bool apply_tls(struct nc_address *address, const char *text, size_t bytes)
+{
+    struct nc_part *parts[] = {&address->authorities, &address->certificate, &address->key, &address->server_name};
+    static const char *const keys[] = {"ca=", "cert=", "key=", "name="};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (value_of(text, bytes, keys[i], parts[i]))
+            return parts[i]->bytes > 0;
+    return false;
+}
+
+static int apply(struct nc_address *address, const char *text, size_t bytes, const char **ret_reason)
+{
+    switch (address->kind) {
+    case NC_ADDRESS_TCP:
+        if (apply_silence(address, text, bytes) || apply_plain(address, text, bytes))
+            return 0;
+        return refuse(ret_reason, "the parameters of tcp: addresses are silence=off or 100 to 300000 (ms), and "
+                                  "plain=warn, plain=refuse and plain=quiet, with & between them; shm and spin "
+                                  "are for unix: and embed: addresses");
+    case NC_ADDRESS_TLS:
+        if (apply_silence(address, text, bytes) || apply_tls(address, text, bytes))
+            return 0;
+        return refuse(ret_reason, "the parameters of tls: addresses are ca=, cert= and key= with paths of files, "
+                                  "name= with the name in the server's certificate, and silence=off or 100 to "
+                                  "300000 (ms), with & between them");
+    case NC_ADDRESS_EMBED:
+        if (apply_children(address, text, bytes))
+            return 0;
+        break;
+    default:
+        break;
+    }
+    if (apply_memory(address, text, bytes))
+        return 0;
+    return refuse(ret_reason, "the parameters are shm=auto, shm=off, spin=auto, spin=off and "
+                              "spin=dedicated, for embed: also children=parent and "
+                              "children=own, with & between them");
 }
 
 /* text is what follows the question mark. */
@@ -130,8 +214,6 @@ static int parse_parameters(struct nc_address *address, const char *text, const 
 {
     if (*text == '\0')
         return 0;
-    if (address->kind == NC_ADDRESS_TCP)
-        return refuse(ret_reason, "parameters are for unix: and embed: addresses; remove what follows the ?");
     for (;;) {
         size_t bytes = strcspn(text, "&");
         if (apply(address, text, bytes, ret_reason) < 0)
@@ -142,16 +224,20 @@ static int parse_parameters(struct nc_address *address, const char *text, const 
     }
 }
 
+/* ---- Addresses ---- */
+
 static int parse_target(struct nc_address *address, const char *text, size_t bytes,
                         bool allow_abstract, const char **ret_reason)
 {
     if (bytes >= 5 && memcmp(text, "unix:", 5) == 0)
         return parse_unix(address, text + 5, bytes - 5, allow_abstract, ret_reason);
     if (bytes >= 4 && memcmp(text, "tcp:", 4) == 0)
-        return parse_tcp(address, text + 4, bytes - 4, ret_reason);
+        return parse_host(address, NC_ADDRESS_TCP, text + 4, bytes - 4, ret_reason);
+    if (bytes >= 4 && memcmp(text, "tls:", 4) == 0)
+        return parse_host(address, NC_ADDRESS_TLS, text + 4, bytes - 4, ret_reason);
     if (bytes >= 6 && memcmp(text, "embed:", 6) == 0)
         return parse_embed(address, text + 6, bytes - 6, ret_reason);
-    return refuse(ret_reason, "an address begins with unix:, tcp: or embed:");
+    return refuse(ret_reason, "an address begins with unix:, tcp:, tls: or embed:");
 }
 
 static bool begins_endpoint(const char *text)

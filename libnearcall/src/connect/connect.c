@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "calls/calls.h"
 #include "connect/greeting.h"
+#include "connect/secure.h"
 #include "connection/connection.h"
 #include "connection/output.h"
 #include "receive/receive.h"
@@ -121,11 +122,29 @@ static bool check_server_user(nearcall_client *client)
     return false;
 }
 
+/* A server that does not accept this side's certificate says so when its handshake is over, and goes. */
+static void hear_why(nearcall_client *client)
+{
+    client->connection.state = NC_HELLO;
+    nc_welcome_receive(client);
+}
+
+/* error is that of the step before. */
+static void say_hello(nearcall_client *client, int error)
+{
+    if (error == 0) {
+        error = nc_hello_send(client);
+        if (error != 0 && client->connection.tls)
+            hear_why(client);
+    }
+    if (error != 0 && error != EINPROGRESS && client->connection.state != NC_CLOSED)
+        connect_failed(client, error);
+}
+
 static void connected(nearcall_client *client)
 {
-    int error = check_server_user(client) ? nc_hello_send(client) : 0;
-    if (error != 0)
-        connect_failed(client, error);
+    if (check_server_user(client) && nc_secure_check_plain(client))
+        say_hello(client, client->connection.transport->is_secure ? nc_secure_begin(client) : 0);
 }
 
 /* Remembers which socket the number means; see nc_connection_orphan(). */
@@ -225,6 +244,22 @@ static void connect_anew(nearcall_client *client)
     try_candidates(client, ECONNREFUSED);
 }
 
+static void secure_anew(nearcall_client *client)
+{
+    client->connection.welcome_patience_ns *= 2; /* as it grows with each hello */
+    connect_anew(client);
+}
+
+/* What was sealed of it. */
+static void send_rest_of_hello(nearcall_client *client)
+{
+    int error = client->connection.tls ? nc_send_sealed(client) : 0;
+    if (error)
+        nc_welcome_receive(client);
+    if (error && client->connection.state == NC_HELLO)
+        connect_failed(client, error);
+}
+
 /* ---- Progress ---- */
 
 static void check_connect_deadline(nearcall_client *client)
@@ -233,6 +268,7 @@ static void check_connect_deadline(nearcall_client *client)
     static const char *const stages[] = {
         [NC_BACKLOG_FULL] = "its queue of connections was full",
         [NC_CONNECTING] = "it did not answer",
+        [NC_SECURING] = "it did not go on with the handshake of TLS",
         [NC_HELLO] = "it did not send its welcome",
     };
     if (client->now_ns >= client->connection.connect_deadline_ns)
@@ -249,7 +285,7 @@ void nc_connection_advance(nearcall_client *client, int events)
     case NC_CLOSED:
         return;
     case NC_READY:
-        if ((events & POLLOUT || nc_may_send_again(client)) && nc_output_bytes(connection))
+        if ((events & POLLOUT || nc_may_send_again(client)) && nc_output_waits(connection))
             nc_flush(client);
         if (connection->state == NC_READY && events & (POLLIN | POLLHUP | POLLERR))
             (void)nc_receive(client, MSG_DONTWAIT);
@@ -263,7 +299,17 @@ void nc_connection_advance(nearcall_client *client, int events)
         if (events & (POLLOUT | POLLHUP | POLLERR))
             finish_connect(client);
         break;
+    case NC_SECURING:
+        if (events & (POLLIN | POLLOUT | POLLHUP | POLLERR))
+            say_hello(client, nc_secure_advance(client));
+        else if (client->now_ns >= connection->welcome_limit_ns)
+            secure_anew(client);
+        break;
     case NC_HELLO:
+        if (events & POLLOUT)
+            send_rest_of_hello(client);
+        if (connection->state != NC_HELLO)
+            return;
         if (events & (POLLIN | POLLHUP | POLLERR))
             nc_welcome_receive(client);
         else if (client->now_ns >= connection->welcome_limit_ns)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -20,13 +21,13 @@
 
 static uint64_t features_offered(const nearcall_client *client)
 {
-    bool memory = client->address.kind != NC_ADDRESS_TCP && !client->address.shared_memory_off &&
+    bool local = client->connection.transport->is_local;
+    bool memory = local && !client->address.shared_memory_off &&
                   !(client->options.flags & NEARCALL_NO_SHARED_MEMORY) && nc_memory_is_possible();
-    bool local = client->address.kind != NC_ADDRESS_TCP;
-    return NC_FEATURE_SHARED_CLOCK | NC_FEATURE_DESCRIPTIONS | NC_FEATURE_PACKED_LISTS |
+    return NC_FEATURE_DESCRIPTIONS | NC_FEATURE_PACKED_LISTS |
            (memory ? NC_FEATURE_SHARED_MEMORY : 0) |
            (memory && client->options.value_bytes_max ? NC_FEATURE_STORES : 0) |
-           (local ? NC_FEATURE_DESCRIPTORS : 0);
+           (local ? NC_FEATURE_SHARED_CLOCK | NC_FEATURE_DESCRIPTORS : 0);
 }
 
 static size_t encode_hello(nearcall_client *client, uint8_t *out)
@@ -59,6 +60,16 @@ static void await_welcome(struct nc_connection *connection)
     connection->welcome_patience_ns *= 2;
 }
 
+/* What the kernel does not take of it at once goes when it does. */
+static ssize_t send_sealed(nearcall_client *client, void *hello, size_t bytes)
+{
+    struct iovec part = {hello, bytes};
+    ssize_t sealed = nc_tls_seal(client->connection.tls, &part, 1, 0);
+    int error = sealed < 0 ? errno : nc_send_sealed(client);
+    errno = error;
+    return error ? -1 : sealed;
+}
+
 /* A fresh socket takes a whole hello; one that does not is not worth waiting for. */
 int nc_hello_send(nearcall_client *client)
 {
@@ -67,7 +78,9 @@ int nc_hello_send(nearcall_client *client)
     size_t bytes = encode_hello(client, hello);
     if (nc_forked_inside(client))
         return 0; /* the socket is the parent's */
-    ssize_t sent = send(client->connection.fd, hello, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = client->connection.tls
+                       ? send_sealed(client, hello, bytes)
+                       : send(client->connection.fd, hello, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent != (ssize_t)bytes)
         return sent < 0 ? errno : EAGAIN;
     client->connection.state = NC_HELLO;
@@ -145,6 +158,7 @@ static void read_welcome(nearcall_client *client)
     connection->clock_ahead_ns =
         nc_clock_ahead_ns(connection->welcome.clock_ns, connection->hello_ns, nc_now_ns());
     connection->state = NC_READY;
+    connection->looked_ns = client->now_ns;
     nc_log(client, NEARCALL_LOG_INFO, "connected to %s, process %u", client->address_text,
            connection->welcome.process_id);
     client->connects = false;
@@ -155,13 +169,21 @@ static void read_welcome(nearcall_client *client)
     nc_send_pending(client);
 }
 
+static ssize_t receive(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    const struct nc_buffer *in = &connection->in;
+    if (connection->tls)
+        return nc_receive_sealed(client, in->data + in->end, in->capacity - in->end, MSG_DONTWAIT);
+    return nc_rights_receive(connection->fd, in->data + in->end, in->capacity - in->end, MSG_DONTWAIT);
+}
+
 void nc_welcome_receive(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
-    ssize_t received = nc_rights_receive(connection->fd, in->data + in->end,
-                                         in->capacity - in->end, MSG_DONTWAIT);
+    ssize_t received = receive(client);
     if (received > 0) {
         in->end += (size_t)received;
         read_welcome(client);
@@ -169,7 +191,8 @@ void nc_welcome_receive(nearcall_client *client)
         nc_connection_lost(client, &loss, "%s closed the connection before it welcomed it",
                            client->address_text);
     } else if (errno != EAGAIN && errno != EINTR) {
+        const char *what = nc_connection_what_failed(client, errno, &loss);
         nc_connection_lost(client, &loss, "the connection to %s was lost before the welcome: %s",
-                           client->address_text, strerror(errno));
+                           client->address_text, what);
     }
 }

@@ -48,6 +48,9 @@ void nc_identity_leave(nearcall_client *client);
 
 /* ---- end.c ---- */
 
+/* What has failed, in words: errno's, or those of TLS, which also know the code of the loss. */
+const char *nc_connection_what_failed(const nearcall_client *client, int error, struct nc_loss *loss);
+
 /* Ends the calls that it carries, with a sentence that says why. */
 void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -1,4 +1,5 @@
 /* The end of a connection. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,11 +41,14 @@ void nc_connection_close_socket(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     nc_watch_forget(client);
     if (nc_connection_has_its_socket(connection)) {
-        if (client->address.kind != NC_ADDRESS_TCP)
+        if (connection->transport->is_local)
             nc_rights_drain(connection->fd);
         close(connection->fd);
     }
     connection->fd = -1;
+    if (connection->tls)
+        nc_tls_stream_free(connection->tls);
+    connection->tls = NULL;
 }
 
 void nc_connection_close(nearcall_client *client)
@@ -59,6 +63,12 @@ void nc_connection_close(nearcall_client *client)
     }
     reset(connection);
     nc_buffer_trim(&connection->out);
+}
+
+const char *nc_connection_what_failed(const nearcall_client *client, int error, struct nc_loss *loss)
+{
+    const struct nc_tls_stream *tls = client->connection.tls;
+    return tls && error == EPROTO ? nc_tls_what_failed(tls, &loss->code, &loss->retryable) : strerror(error);
 }
 
 void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, const char *format, ...)
@@ -82,6 +92,11 @@ void nc_connection_orphan(nearcall_client *client, bool trust_memory)
     struct nc_connection *connection = &client->connection;
     if (nc_connection_has_its_socket(connection))
         close(connection->fd);
+    if (connection->tls && trust_memory)
+        nc_tls_stream_free(connection->tls);
+    connection->tls = NULL;
+    if (client->tls && !trust_memory)
+        nc_tls_distrust(client->tls);
     nc_memory_orphan(&connection->memory, trust_memory);
     nc_stores_orphan(&connection->stores);
     if (trust_memory)

@@ -17,10 +17,11 @@ short nc_connection_events(const nearcall_client *client)
     switch (connection->state) {
     case NC_CONNECTING:
         return POLLOUT;
+    case NC_SECURING:
     case NC_HELLO:
-        return POLLIN;
+        return (short)(nc_connection_keeps(connection) ? POLLIN | POLLOUT : POLLIN);
     case NC_READY:
-        return (short)(nc_output_bytes(connection) && !connection->refused ? POLLIN | POLLOUT
+        return (short)(nc_output_waits(connection) && !connection->refused ? POLLIN | POLLOUT
                                                                            : POLLIN);
     default:
         return 0;
@@ -42,6 +43,7 @@ int64_t nc_connection_timer_ns(const nearcall_client *client)
         return nc_earlier(connection->retry_ns, connection->connect_deadline_ns);
     case NC_CONNECTING:
         return connection->connect_deadline_ns;
+    case NC_SECURING:
     case NC_HELLO:
         return nc_earlier(connection->welcome_limit_ns, connection->connect_deadline_ns);
     case NC_READY:

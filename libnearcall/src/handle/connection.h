@@ -13,6 +13,7 @@
 #include "memory/spin.h"
 #include "memory/store.h"
 #include "transport/files.h"
+#include "transport/tls.h"
 #include "transport/transport.h"
 #include "wire/wire.h"
 
@@ -46,6 +47,7 @@ enum nc_connection_state {
     NC_CLOSED,
     NC_BACKLOG_FULL, /* no descriptor; tried again at retry_ns */
     NC_CONNECTING,
+    NC_SECURING, /* the handshake of TLS goes on */
     NC_HELLO, /* the hello was sent, the welcome is awaited */
     NC_READY
 };
@@ -56,6 +58,7 @@ struct nc_connection {
     dev_t device; /* with inode: which socket fd was, for a child that */
     ino_t inode; /* closes only what is still its own */
     const struct nc_transport *transport;
+    struct nc_tls_stream *tls; /* NULL: what is sent is not sealed, or there is no connection */
     unsigned candidate;
     unsigned backlog_tries;
     int64_t connect_deadline_ns; /* the last of those who wait for it, up to the limit */
@@ -77,7 +80,7 @@ struct nc_connection {
     const uint8_t *borrowed;
     size_t borrowed_bytes;
     uint64_t written; /* frame bytes the kernel took since the welcome, and holes that it was spared */
-    uint64_t received; /* bytes of the socket that were read since the welcome */
+    uint64_t received; /* bytes that were read from the socket */
     uint64_t forsaken_end; /* of the last frame whose call ended while it was half sent; 0: none */
     int64_t moved_ns; /* when the kernel last took some of it */
     /* The answer to the last ping that found output before it. */
@@ -119,6 +122,24 @@ static inline size_t nc_output_bytes(const struct nc_connection *connection)
 static inline size_t nc_output_bytes_to_send(const struct nc_connection *connection)
 {
     return nc_output_bytes(connection) - connection->hole_bytes;
+}
+
+/* ---- TLS: bytes of frames count as written when they are sealed, and as received when they are opened. ---- */
+
+/* Whether something is sealed that the kernel has not taken. */
+static inline bool nc_connection_keeps(const struct nc_connection *connection)
+{
+    return __builtin_expect(connection->tls != NULL, 0) && nc_tls_keeps(connection->tls);
+}
+/* Whether something can be read though the socket may not be readable. */
+static inline bool nc_connection_holds(const struct nc_connection *connection)
+{
+    return __builtin_expect(connection->tls != NULL, 0) && nc_tls_holds(connection->tls);
+}
+/* Whether the kernel is to be given something. */
+static inline bool nc_output_waits(const struct nc_connection *connection)
+{
+    return nc_output_bytes(connection) > 0 || nc_connection_keeps(connection);
 }
 
 /* ---- The end of a connection ---- */

@@ -54,6 +54,8 @@ struct nearcall_client {
     int64_t now_ns; /* the clock as it was read last */
     uint64_t last_id;
     uint64_t random;
+    struct nc_tls *tls; /* of a "tls:" address; NULL otherwise */
+    bool plain_told; /* that calls leave this machine in plain text */
     struct nc_embed embed;
     struct nc_connection connection;
     struct nc_calls calls;

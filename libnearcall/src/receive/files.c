@@ -1,4 +1,5 @@
 /* Receiving where descriptors may come along. */
+#include <errno.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -7,6 +8,9 @@
 #include "receive/frames.h"
 #include "receive/receive.h"
 #include "transport/files.h"
+
+/* What a peer can send in vain before others get their turn. */
+#define SEALED_READS_MAX 64
 
 #define DESCRIPTORS_KNOWN_BYTES 8 /* of a header: enough to know how many come with it */
 
@@ -21,13 +25,19 @@ static bool may_come(const struct nc_connection *connection)
 void nc_agree_on_descriptors(nearcall_client *client)
 {
     struct nc_connection *connection = &client->connection;
-    connection->bytes_alone = client->address.kind == NC_ADDRESS_TCP;
+    connection->bytes_alone = !connection->transport->is_local;
     if (connection->bytes_alone)
         return;
     if (may_come(connection))
         nc_rights_allow(connection->fd);
     else
         connection->bytes_alone = nc_rights_never_come(connection->fd);
+}
+
+static ssize_t nothing_came(void)
+{
+    errno = EAGAIN;
+    return -1;
 }
 
 /* A shorter way in the kernel. */
@@ -40,11 +50,34 @@ static ssize_t receive_alone(nearcall_client *client, int flags)
     return received;
 }
 
+/* Waits once at most, because the time for that was measured once. */
+ssize_t nc_receive_sealed(nearcall_client *client, void *to, size_t bytes, int flags)
+{
+    struct nc_connection *connection = &client->connection;
+    for (int i = 0; i < SEALED_READS_MAX; i++, flags |= MSG_DONTWAIT) {
+        ssize_t opened = nc_tls_take(connection->tls, to, bytes);
+        if (opened >= 0 || errno != EAGAIN)
+            return opened;
+        size_t room_bytes;
+        void *room = nc_tls_room(connection->tls, &room_bytes);
+        nc_fall_asleep(client);
+        ssize_t received = recv(connection->fd, room, room_bytes, flags);
+        nc_wake_up(client);
+        if (received <= 0 || nc_forked_inside(client))
+            return received > 0 ? nothing_came() : received;
+        connection->received += (uint64_t)received;
+        nc_tls_arrived(connection->tls, (size_t)received);
+    }
+    return nothing_came();
+}
+
 ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal)
 {
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
     *ret_illegal = false;
+    if (connection->tls)
+        return nc_receive_sealed(client, in->data + in->end, in->capacity - in->end, flags);
     if (connection->bytes_alone)
         return receive_alone(client, flags);
     union nc_rights_room room;

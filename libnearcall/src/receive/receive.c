@@ -163,11 +163,12 @@ static void receiving_failed(nearcall_client *client, int error)
     nc_drain_memory(client);
     if (client->connection.state != NC_READY)
         return;
-    if (error)
-        nc_connection_lost(client, &loss, "the connection to %s was lost: %s",
-                           client->address_text, strerror(error));
-    else
+    if (error) {
+        const char *what = nc_connection_what_failed(client, error, &loss);
+        nc_connection_lost(client, &loss, "the connection to %s was lost: %s", client->address_text, what);
+    } else {
         nc_connection_lost(client, &loss, "%s closed the connection", client->address_text);
+    }
 }
 
 static void refuse_descriptors(nearcall_client *client)
@@ -204,7 +205,8 @@ static int read_socket(nearcall_client *client, int flags)
         return NC_NOTHING;
     }
     in->end += (size_t)received;
-    connection->received += (uint64_t)received;
+    if (!connection->tls) /* sealed bytes were counted when they came */
+        connection->received += (uint64_t)received;
     connection->looked_ns = client->now_ns;
     if (connection->skip_bytes)
         skip(connection);

@@ -5,6 +5,8 @@
 #define NC_RECEIVE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #include "base/clock.h"
 #include "handle/handle.h"
@@ -33,6 +35,9 @@ void nc_drain_memory(nearcall_client *client);
 
 /* Gives a large buffer back once frames are small again. */
 void nc_input_trim(struct nc_connection *connection);
+
+/* Opens what has arrived, and receives more for that. Bytes, 0 at the end, -1 with errno. There is TLS. */
+ssize_t nc_receive_sealed(nearcall_client *client, void *to, size_t bytes, int flags);
 
 /* Handles all frames that are complete in the input. */
 void nc_dispatch(nearcall_client *client);

@@ -52,6 +52,9 @@ void nc_store_ask_again(nearcall_client *client, struct nc_call *call);
 /* The request was not sent, or was certainly not executed: whichever store it has is the server's. */
 void nc_store_give_back(nearcall_client *client, struct nc_call *call);
 
+/* Gives the kernel what it takes of what was sealed: 0, or an errno. There is TLS. */
+int nc_send_sealed(nearcall_client *client);
+
 /* Gives the kernel what it takes of the output. */
 void nc_flush(nearcall_client *client);
 

@@ -22,7 +22,7 @@ static void read_what_waits(nearcall_client *client)
     if (ioctl(connection->fd, FIONREAD, &waiting) < 0)
         return;
     uint64_t end = connection->received + (uint64_t)waiting;
-    while (connection->state == NC_READY && connection->received < end &&
+    while (connection->state == NC_READY && (connection->received < end || nc_connection_holds(connection)) &&
            nc_receive_socket(client, MSG_DONTWAIT) == NC_RECEIVED)
         ;
 }
@@ -34,9 +34,10 @@ static void sending_failed(nearcall_client *client, int error)
                            error == ECONNRESET ? NC_RESET_BY_SERVER : NC_ENDED_HERE};
     read_what_waits(client);
     nc_drain_memory(client);
-    if (connection->state == NC_READY)
-        nc_connection_lost(client, &loss, "the connection to %s was lost: %s",
-                           client->address_text, strerror(error));
+    if (connection->state != NC_READY)
+        return;
+    const char *what = nc_connection_what_failed(client, error, &loss);
+    nc_connection_lost(client, &loss, "the connection to %s was lost: %s", client->address_text, what);
 }
 
 /* What is in one piece and comes alone goes a shorter way in the kernel. */
@@ -47,6 +48,41 @@ static ssize_t give(int fd, const struct msghdr *message)
     if (message->msg_iovlen == 1 && !message->msg_control)
         return send(fd, first->iov_base, first->iov_len, flags);
     return sendmsg(fd, message, flags);
+}
+
+int nc_send_sealed(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    size_t bytes;
+    const void *sealed = nc_tls_sealed(connection->tls, &bytes);
+    if (bytes == 0)
+        return 0;
+    ssize_t sent = send(connection->fd, sealed, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : errno;
+    nc_tls_sent(connection->tls, (size_t)sent);
+    return 0;
+}
+
+/* Seals no more than the kernel takes at once, except for the last piece. A piece of which the kernel
+ * has refused all never counts as taken. There is no TLS any more when this has become a child. */
+static ssize_t give_sealed(nearcall_client *client, const struct msghdr *message)
+{
+    const struct nc_connection *connection = &client->connection;
+    ssize_t taken = 0;
+    int error = nc_send_sealed(client);
+    while (error == 0 && !nc_forked_inside(client) && !nc_tls_keeps(connection->tls)) {
+        ssize_t sealed = nc_tls_seal(connection->tls, message->msg_iov, (size_t)message->msg_iovlen, (size_t)taken);
+        if (sealed == 0)
+            break;
+        error = sealed < 0 ? errno : nc_send_sealed(client);
+        if (error == 0)
+            taken += sealed;
+    }
+    if (taken > 0)
+        return taken;
+    errno = error ? error : EAGAIN;
+    return -1;
 }
 
 ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
@@ -60,7 +96,11 @@ ssize_t nc_send_now(nearcall_client *client, struct iovec *parts, size_t count)
         with_files = nc_files_in_message(client, &message, &control);
     if (nc_forked_inside(client)) /* asked last: a handler may fork at any system call */
         return -1; /* the connection is the parent's */
-    ssize_t sent = give(client->connection.fd, &message);
+    bool is_secure = client->connection.tls;
+    ssize_t sent = __builtin_expect(is_secure, 0) ? give_sealed(client, &message)
+                                                  : give(client->connection.fd, &message);
+    if (is_secure && !client->connection.tls)
+        return -1;
     if (sent >= 0) {
         client->connection.written += (uint64_t)sent;
         if (with_files)

@@ -74,4 +74,6 @@ const struct nc_transport nc_transport_embed = {
     .connect = begin_connect,
     .server_user = server_user,
     .reset_shows_unread = true,
+    .is_local = true,
+    .name = "unix socket",
 };

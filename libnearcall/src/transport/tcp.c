@@ -25,22 +25,26 @@ static void set(int fd, int level, int name, int value)
 }
 
 /* Best effort: without these options calls are slower, or wait for their deadlines where a host is gone
- * that cannot say so. Nothing may be lost by them. */
-static void set_options(int fd)
+ * that cannot say so. Nothing may be lost by them. The kernel asks in whole seconds whether a silent peer is
+ * there, and a peer that leaves bytes unanswered is given up after silence_ms. */
+static void set_options(int fd, uint32_t silence_ms)
 {
+    int unanswered_ms = silence_ms ? (int)silence_ms : NC_TCP_UNANSWERED_MS;
+    int ask_s = silence_ms ? (int)(silence_ms / 2 / 1000) : NC_TCP_KEEP_ALIVE_MS / 1000;
+    ask_s = ask_s < 1 ? 1 : ask_s > NC_TCP_KEEP_ALIVE_MS / 1000 ? NC_TCP_KEEP_ALIVE_MS / 1000 : ask_s;
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, NC_TCP_KEEP_ALIVE_MS / 1000);
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, NC_TCP_KEEP_ALIVE_MS / 1000);
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, NC_TCP_UNANSWERED_MS);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, ask_s);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, ask_s);
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, unanswered_ms);
 }
 
-static int connect_to(const struct addrinfo *to, int *ret_fd)
+static int connect_to(const struct addrinfo *to, uint32_t silence_ms, int *ret_fd)
 {
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return errno;
-    set_options(fd);
+    set_options(fd, silence_ms);
     int error = connect(fd, to->ai_addr, to->ai_addrlen) == 0 ? 0 : errno;
     if (error == 0 || error == EINPROGRESS)
         *ret_fd = fd;
@@ -61,13 +65,20 @@ static int begin_connect(const struct nc_address *address, unsigned candidate, i
     const struct addrinfo *to = list;
     while (to && candidate-- > 0)
         to = to->ai_next;
-    int error = to ? connect_to(to, ret_fd) : NC_NO_FURTHER_ADDRESS;
+    int error = to ? connect_to(to, address->silence_ms, ret_fd) : NC_NO_FURTHER_ADDRESS;
     freeaddrinfo(list);
     return error;
 }
 
 const struct nc_transport nc_transport_tcp = {
     .connect = begin_connect,
-    .server_user = NULL,
-    .reset_shows_unread = false,
+    .looks_first = true,
+    .name = "tcp",
+};
+
+const struct nc_transport nc_transport_tls = {
+    .connect = begin_connect,
+    .looks_first = true,
+    .is_secure = true,
+    .name = "tls",
 };

@@ -30,10 +30,22 @@ struct nc_transport {
 
     /* Whether ECONNRESET proves that the peer left bytes unread. */
     bool reset_shows_unread;
+
+    /* Whether the server is on this machine: it may pass descriptors and memory, and has the same clock. */
+    bool is_local;
+
+    /* Whether a connection may have ended without a write noticing that: so one that has rested is looked at
+     * before a call is sent there. */
+    bool looks_first;
+
+    bool is_secure; /* what is sent is sealed, as tls.h says */
+
+    const char *name; /* as nearcall_transport() says it */
 };
 
 extern const struct nc_transport nc_transport_unixsocket;
 extern const struct nc_transport nc_transport_tcp;
+extern const struct nc_transport nc_transport_tls;
 extern const struct nc_transport nc_transport_embed;
 
 #endif

@@ -84,13 +84,19 @@ static void begin_without_blocking(nearcall_client *client, struct nc_call *call
         nc_connection_start(client, call->deadline_ns);
 }
 
+/* What is sealed counts as written before the kernel has it. */
+static bool is_with_kernel(const nearcall_client *client, const struct nc_call *call)
+{
+    return nc_frame_is_written(client, call) && !nc_connection_keeps(&client->connection);
+}
+
 /* Sends all of the frame, reading meanwhile, so that two sides that both write do
  * not wait for each other. */
 static int send_whole(nearcall_client *client, struct nc_call *call)
 {
-    while (call->state == NC_CALL_SENT && !nc_frame_is_written(client, call)) {
+    while (call->state == NC_CALL_SENT && !is_with_kernel(client, call)) {
         int r = nc_pump(client, call->deadline_ns);
-        if (call->state == NC_CALL_SENT && !nc_frame_is_written(client, call) &&
+        if (call->state == NC_CALL_SENT && !is_with_kernel(client, call) &&
             client->now_ns >= call->deadline_ns)
             nc_call_expire(client, call);
         if (r < 0 && nc_output_own(client) == NEARCALL_OK)
@@ -162,6 +168,8 @@ int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *re
 {
     int r = NEARCALL_OK;
     nc_identity_infer(client);
+    if (__builtin_expect(client->connection.transport->looks_first, 0))
+        nc_look_first(client);
     if (client->options.flags & NEARCALL_NONBLOCKING)
         begin_without_blocking(client, call);
     else

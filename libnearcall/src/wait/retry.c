@@ -150,6 +150,8 @@ int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
 int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sendings, nearcall_reply *ret_reply)
 {
     struct nc_sync *sync = &client->sync;
+    if (__builtin_expect(client->connection.transport->looks_first, 0))
+        nc_look_first(client);
     call->synchronous = true;
     sync->call = call;
     sync->sends_request = false;

@@ -27,6 +27,10 @@
 #define LOOKS_AT_ONCE 64
 /* A longer gap between two looks at the clock is time that the CPU was taken away. */
 #define TAKEN_AWAY_NS (50 * 1000LL)
+/* What is found out about a connection that has been in use since then is no news. */
+#define RESTED_NS NC_NS_PER_MS
+/* As many pings as a server sends while a handle rests, or the last words of one that stops. */
+#define LOOKS_FIRST_MAX 8
 #define SOCKET_LOOK_NS (NC_SOCKET_LOOK_US * 1000LL)
 #define SIGNAL_LOOK_NS (NC_SIGNAL_LOOK_MS * NC_NS_PER_MS)
 
@@ -110,9 +114,10 @@ static int poll_until(nearcall_client *client, int64_t until_ns)
 {
     struct pollfd watched[] = {{client->connection.fd, nc_connection_events(client), 0},
                                {client->watch.wake.fd, POLLIN, 0}}; /* a negative one is ignored */
+    bool holds = nc_connection_holds(&client->connection);
     int64_t remaining_ns =
         nc_earlier(until_ns, nc_connection_timer_ns(client)) - client->now_ns;
-    if (remaining_ns < 0)
+    if (remaining_ns < 0 || holds)
         remaining_ns = 0;
     if (remaining_ns > LONGEST_WAIT_NS)
         remaining_ns = LONGEST_WAIT_NS;
@@ -126,7 +131,7 @@ static int poll_until(nearcall_client *client, int64_t until_ns)
         return interrupted(client);
     if (nc_forked_inside(client))
         return NEARCALL_OK;
-    nc_connection_advance(client, r > 0 ? watched[0].revents : 0);
+    nc_connection_advance(client, (r > 0 ? watched[0].revents : 0) | (holds ? POLLIN : 0));
     return r > 0 && take_wake(client, watched[1].revents) ? NEARCALL_E_INTERRUPTED : NEARCALL_OK;
 }
 
@@ -136,7 +141,7 @@ static bool may_wait_by_receiving(const nearcall_client *client, int64_t until_n
 {
     const struct nc_connection *connection = &client->connection;
     return connection->state == NC_READY && !connection->non_blocking &&
-           client->watch.wake.fd < 0 && nc_output_bytes(connection) == 0 &&
+           client->watch.wake.fd < 0 && !nc_output_waits(connection) &&
            !(connection->timed_out && until_ns - client->now_ns <= EXACT_TIMER_NS);
 }
 
@@ -153,6 +158,16 @@ static int wait_for_socket(nearcall_client *client, int64_t until_ns)
         return NEARCALL_OK;
     return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)
                                                    : poll_until(client, until_ns);
+}
+
+void nc_look_first(nearcall_client *client)
+{
+    const struct nc_connection *connection = &client->connection;
+    if (connection->state != NC_READY || client->now_ns - connection->looked_ns < RESTED_NS ||
+        nc_calls_on_connection(client) > 0)
+        return;
+    for (int i = 0; i < LOOKS_FIRST_MAX && nc_receive_socket(client, MSG_DONTWAIT) == NC_RECEIVED; i++)
+        ;
 }
 
 /* ---- With shared memory: look at the ring for a while, then sleep ---- */
