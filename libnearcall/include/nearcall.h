@@ -53,6 +53,12 @@
  * before its timeout. Clocks are monotonic. Only looking up the name of a host (instead of a
  * number) takes as long as the system's resolver takes.
  *
+ * LOST CONNECTIONS. A connection may be lost although its server lives. If a function that
+ * makes one call and waits for its reply cannot tell what became of the call, it connects
+ * anew, asks the server, and so knows the outcome; a call that was not started is sent again.
+ * It asks until the call's timeout, or until there is no server at the address, or another
+ * one. Calls that are begun and collected by separate functions are not asked about.
+ *
  * SHARED MEMORY. On a "unix:" address calls begin on the socket. After some calls the
  * server gives the connection memory that both sides map. On a busy connection a call then
  * costs two cache lines instead of two system calls on each side. Nothing else changes:

@@ -28,6 +28,7 @@ static void begin(struct script *script, void (*play)(struct script *), void *ar
     script->features = is_local ? NC_FEATURE_SHARED_CLOCK : 0;
     script->calls_in_flight_max = 1024;
     script->value_bytes_max = 0;
+    script->key = 0;
     script->clock_ahead_ns = 0;
     CHECK(sem_init(&script->signals, 0, 0) == 0);
     CHECK(listen(script->listener, 16) == 0);
@@ -133,12 +134,17 @@ void script_send(struct script *script, const void *data, size_t bytes)
 
 void script_welcome(struct script *script)
 {
-    uint8_t welcome[NC_HELLO_HEADER_BYTES + 12] = "\x89NCW\r\n\x1a\n";
+    uint8_t welcome[NC_HELLO_HEADER_BYTES + 32] = "\x89NCW\r\n\x1a\n";
     size_t bytes = NC_HELLO_HEADER_BYTES;
     if (script->value_bytes_max) {
         uint8_t most[NC_VALUE_BYTES_MAX_BYTES];
         nc_put_u64(most, script->value_bytes_max);
         bytes += nc_extension_encode(welcome + bytes, NC_EXTENSION_VALUE_BYTES_MAX, most, sizeof(most));
+    }
+    if (script->key) {
+        uint8_t key[NC_CONNECTION_KEY_BYTES];
+        memset(key, script->key, sizeof(key));
+        bytes += nc_extension_encode(welcome + bytes, NC_EXTENSION_CONNECTION_KEY, key, sizeof(key));
     }
     nc_put_u32(welcome + 8, (uint32_t)bytes);
     nc_put_u32(welcome + 12, NC_PROTOCOL_VERSION); /* status 0 behind it */

@@ -21,8 +21,8 @@ const (
 	cutBitsMin, cutBitsMax = 5, 15
 	// How long a server lives that is killed beside, in milliseconds.
 	cutServerLifeMs = 500
-	// How many calls each caller makes at a time.
-	callsOfGoCaller = 4
+	// How many calls each caller makes at a time, at most.
+	callsAtATime = 4
 )
 
 // A relay carries the bytes of TCP connections to a server, and cuts each of them at a byte that
@@ -105,19 +105,22 @@ func (r *faultRun) startRemoteServer() *processes.Process {
 // lives it can say what became of each call: no outcome is unknown, and none is wrong. If servers
 // are killed as well, only calls that were with one of these may be unknown.
 func TestOutcomesAreKnownWhenConnectionsAreCut(t *testing.T) {
-	for name, killed := range map[string]bool{"server lives": false, "servers are killed": true} {
-		t.Run("Go "+name, func(t *testing.T) {
-			r := newFaultRun(t, built.caller, false)
-			r.wanted = int64(processes.Setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall))
-			r.timeoutMs, r.killEvery = cutTimeoutMs, 1<<30
-			r.relay = newRelay(r)
-			r.tormentByCuts(killed)
-			count := r.check()
-			unknown := count.byOutcome["UNAVAILABLE, unknown"] + count.byOutcome["DEADLINE_EXCEEDED, unknown"]
-			if most := int(r.serverKills.Load()) * callersAtATime * callsOfGoCaller; unknown > most {
-				t.Errorf("%d outcomes are unknown, where %d servers were killed with %d calls at most", unknown, r.serverKills.Load(), most)
-			}
-		})
+	for name, caller := range map[string]string{"C": built.ledger, "Go": built.caller} {
+		t.Run(name+", server lives", func(t *testing.T) { cutConnections(t, caller, false) })
+		t.Run(name+", servers are killed", func(t *testing.T) { cutConnections(t, caller, true) })
+	}
+}
+
+func cutConnections(t *testing.T, caller string, killed bool) {
+	r := newFaultRun(t, caller, false)
+	r.wanted = int64(processes.Setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall))
+	r.timeoutMs, r.killEvery = cutTimeoutMs, 1<<30
+	r.relay = newRelay(r)
+	r.tormentByCuts(killed)
+	count := r.check()
+	unknown := count.byOutcome["UNAVAILABLE, unknown"] + count.byOutcome["DEADLINE_EXCEEDED, unknown"]
+	if most := int(r.serverKills.Load()) * callersAtATime * callsAtATime; unknown > most {
+		t.Errorf("%d outcomes are unknown, where %d servers were killed with %d calls at most", unknown, r.serverKills.Load(), most)
 	}
 }
 

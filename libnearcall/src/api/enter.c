@@ -40,6 +40,7 @@ void nc_after_fork(nearcall_client *client)
     nc_watch_after_fork(client);
     client->waiting = NULL;
     client->connects = false;
+    client->sync.asking.is_possible = false; /* the call is the parent's, which may send it again */
     if (trust_memory) {
         nc_calls_after_fork(client);
     } else {

@@ -2,6 +2,10 @@
  * the server, and nowhere else: spec/call-semantics.md. */
 #include "calls/calls.h"
 
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/limits_gen.h"
 #include "memory/memory.h"
 #include "wire/wire.h"
 
@@ -66,6 +70,23 @@ static int outcome_of_loss(const nearcall_client *client, const struct nc_call *
     }
 }
 
+/* Of the call that is waited for from its beginning: others have ended with their connection. */
+static void note_for_asking(nearcall_client *client, const struct nc_call *call, const struct nc_loss *loss)
+{
+    const struct nc_welcome *welcome = &client->connection.welcome;
+    struct nc_asking *asking = &client->sync.asking;
+    if (call != client->sync.call || call->type != NC_REQUEST || loss->code != -NEARCALL_E_UNAVAILABLE ||
+        !welcome->has_key)
+        return;
+    *asking = (struct nc_asking){.is_possible = true,
+                                 .retryable = loss->retryable,
+                                 .call_id = call->id,
+                                 .server_instance = welcome->server_instance,
+                                 .until_ns = nc_after_ms(nc_now_ns(), NC_ENDED_CONNECTION_MS)};
+    memcpy(asking->payload, welcome->key, NC_CONNECTION_KEY_BYTES);
+    nc_put_u64(asking->payload + NC_CONNECTION_KEY_BYTES, call->id);
+}
+
 static void lose(nearcall_client *client, struct nc_call *call, const struct nc_loss *loss)
 {
     int outcome = outcome_of_loss(client, call, loss);
@@ -76,6 +97,8 @@ static void lose(nearcall_client *client, struct nc_call *call, const struct nc_
     nc_call_finish(client, call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : loss->code, outcome,
                    client->lost_text);
     call->retryable = loss->retryable && !too_late && nc_outcome_permits_again(call, outcome);
+    if (outcome == NEARCALL_OUTCOME_UNKNOWN && !too_late)
+        note_for_asking(client, call, loss);
 }
 
 /* Outcomes are decided before any call changes its state, because each looks at the others. */

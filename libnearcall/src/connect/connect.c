@@ -78,6 +78,7 @@ static void connect_failed(nearcall_client *client, int error)
     }
     int code = code_of_errno(error);
     struct nc_loss loss = {code, code == -NEARCALL_E_UNAVAILABLE, NC_ENDED_HERE};
+    client->nobody_listens = error == ECONNREFUSED || error == ENOENT;
     nc_connection_lost(client, &loss, "cannot connect to %s: %s%s", client->address_text,
                        strerror(error), advice(client, error));
 }
@@ -204,6 +205,7 @@ void nc_connection_start(nearcall_client *client, int64_t deadline_ns)
     struct nc_connection *connection = &client->connection;
     client->now_ns = nc_now_ns();
     nc_connection_limit(client, deadline_ns);
+    client->nobody_listens = false;
     connection->candidate = 0;
     connection->backlog_tries = 0;
     connection->welcome_patience_ns = NC_WELCOME_TIMEOUT_MS * NC_NS_PER_MS;

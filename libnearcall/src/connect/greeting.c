@@ -24,7 +24,7 @@ static uint64_t features_offered(const nearcall_client *client)
     bool local = client->connection.transport->is_local;
     bool memory = local && !client->address.shared_memory_off &&
                   !(client->options.flags & NEARCALL_NO_SHARED_MEMORY) && nc_memory_is_possible();
-    return NC_FEATURE_DESCRIPTIONS | NC_FEATURE_PACKED_LISTS |
+    return NC_FEATURE_DESCRIPTIONS | NC_FEATURE_PACKED_LISTS | NC_FEATURE_ASKS |
            (memory ? NC_FEATURE_SHARED_MEMORY : 0) |
            (memory && client->options.value_bytes_max ? NC_FEATURE_STORES : 0) |
            (local ? NC_FEATURE_SHARED_CLOCK | NC_FEATURE_DESCRIPTORS : 0);

@@ -79,7 +79,7 @@ void nc_description_refused(const nearcall_client *client, const struct nc_call 
     bool of_description = call->code == -NEARCALL_E_ABORTED && call->encoding.check != 0;
     bool of_codec = call->code == -NEARCALL_E_INVALID_ARGUMENT && call->type == NC_REQUEST &&
                     call->codec == NEARCALL_CODEC_RAW;
-    if (call->outcome != NEARCALL_OUTCOME_NOT_EXECUTED || !function->description)
+    if (call->outcome != NEARCALL_OUTCOME_NOT_EXECUTED || !function || !function->description)
         return;
     if (!of_codec && !(of_description && call->encoding.check == function->description->check))
         return;

@@ -72,7 +72,7 @@ struct nc_call {
     struct nc_queue *queue; /* client->pending, client->finished, or NULL: in none */
     struct nc_call *queue_next;
     struct nc_call *queue_former;
-    enum nc_frame_type type; /* NC_REQUEST, NC_RESOLVE, NC_PING */
+    enum nc_frame_type type; /* NC_REQUEST, NC_RESOLVE, NC_PING, NC_ASK */
     uint32_t function_id; /* as it was sent */
     bool synchronous; /* belongs to client->sync, unknown to the user */
     bool known; /* the user was given its id */
@@ -143,7 +143,19 @@ static inline bool nc_call_asks_for_store(const struct nc_call *call)
     return stage != NC_STORE_NONE && stage != NC_STORE_NAMED;
 }
 
-/* The call that is being waited for from its beginning. Owned by wait/retry.c. */
+/* What has to be known of the connection that a call was lost with in order to ask its server what
+ * became of the call. */
+struct nc_asking {
+    bool is_possible; /* the rest means nothing unless it is */
+    bool retryable; /* the loss was a reason to send the call again, if it did not run */
+    nearcall_call_id call_id; /* on that connection */
+    uint64_t server_instance;
+    int64_t until_ns;
+    int64_t pause_ns; /* the last before asking again */
+    uint8_t payload[NC_CONNECTION_KEY_BYTES + NC_ASKED_CALL_BYTES]; /* of the question */
+};
+
+/* The call that is being waited for from its beginning. Owned by wait/retry.c, asking by wait/ask.c. */
 struct nc_sync {
     struct nc_call *call; /* NULL: none was interrupted */
     uint64_t token; /* of the last one that began; names it to the program that resumes it */
@@ -155,6 +167,7 @@ struct nc_sync {
     unsigned waits; /* for a server that was not ready, which are no attempts */
     int former_outcome; /* the worst of the attempts before the last */
     int64_t pause_until_ns;
+    struct nc_asking asking;
 };
 
 #endif

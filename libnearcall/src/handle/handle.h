@@ -78,6 +78,7 @@ struct nearcall_client {
     int (*interrupt_check)(void *argument); /* NULL: nobody is asked */
     void *interrupt_argument;
     struct nc_hooks hooks;
+    bool nobody_listens; /* the last try to connect has found that there is no server at all */
     int lost_code; /* positive: why the last connection ended */
     int lost_outcome; /* of what waited for it: not executed if it never stood */
     char lost_text[NC_LOST_TEXT_BYTES];

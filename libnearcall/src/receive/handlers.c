@@ -135,6 +135,21 @@ static void finish_find(nearcall_client *client, struct nc_call *call, const uin
         keep_result(client, call, payload, bytes);
 }
 
+/* The answer to an ASK about one call: how far that came. */
+static int on_asked(nearcall_client *client, struct nc_call *call, const struct nc_frame *frame,
+                    const uint8_t *payload, size_t bytes, struct nc_fault *fault)
+{
+    if (frame->function_id != 0)
+        return refuse(fault, "REPLY to ASK", "function id", frame->function_id, "0");
+    if (frame->codec != NEARCALL_CODEC_RAW || frame->extension_bytes != 0)
+        return refuse(fault, "REPLY to ASK", "codec or extension bytes", frame->codec, "0");
+    if (bytes != 1)
+        return refuse(fault, "REPLY to ASK", "payload bytes", bytes, "1 for each call");
+    nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
+    keep_result(client, call, payload, bytes);
+    return 0;
+}
+
 static int on_reply(nearcall_client *client, const struct nc_frame *frame, const uint8_t *payload,
                     size_t bytes, struct nc_fault *fault)
 {
@@ -143,6 +158,8 @@ static int on_reply(nearcall_client *client, const struct nc_frame *frame, const
         return -1;
     if (!call)
         return 0;
+    if (call->type == NC_ASK)
+        return on_asked(client, call, frame, payload, bytes, fault);
     if (nc_call_asks_for_store(call)) {
         nc_on_store_given(client, call);
         return 0;

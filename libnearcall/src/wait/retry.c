@@ -124,6 +124,11 @@ static int worse_outcome(const nearcall_client *client, int outcome)
     return is_sure ? outcome : client->sync.former_outcome;
 }
 
+static int interrupted(nearcall_client *client, int r)
+{
+    return nc_fail(client, r, NEARCALL_OUTCOME_NONE, "a signal arrived while waiting; nearcall_resume() goes on");
+}
+
 int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
 {
     struct nc_sync *sync = &client->sync;
@@ -133,8 +138,12 @@ int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
         if (r < 0 && !let_go(client))
             continue; /* no memory to be interrupted with: wait through the signal */
         if (r < 0)
-            return nc_fail(client, r, NEARCALL_OUTCOME_NONE,
-                           "a signal arrived while waiting; nearcall_resume() goes on");
+            return interrupted(client, r);
+        r = nc_ask(client, call);
+        if (r < 0 && !let_go(client))
+            continue;
+        if (r < 0)
+            return interrupted(client, r);
         if (!may_try_again(client, call))
             break;
         if (call->outcome > sync->former_outcome)
@@ -161,6 +170,7 @@ int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sending
     sync->waits = 0;
     sync->former_outcome = NEARCALL_OUTCOME_NOT_EXECUTED;
     sync->pause_until_ns = 0;
+    sync->asking.is_possible = false;
     nc_choose_waiting(client);
     return nc_sync_run(client, ret_reply);
 }

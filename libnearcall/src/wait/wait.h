@@ -29,6 +29,13 @@ int nc_send_once(nearcall_client *client, struct nc_call *call);
  * was not asked before. 0 or NEARCALL_E_INTERRUPTED. */
 int nc_check_idempotent(nearcall_client *client, struct nc_call *call);
 
+/* ---- ask.c ---- */
+
+/* Asks the server what became of a finished call whose connection was lost, if nobody here can tell and the
+ * server can be asked, and gives the call the outcome that follows. 0 or NEARCALL_E_INTERRUPTED; then it is to
+ * be called again. */
+int nc_ask(nearcall_client *client, struct nc_call *call);
+
 /* ---- begin.c ---- */
 
 /* Sends a pending call that its caller does not wait for. Fails with what ended

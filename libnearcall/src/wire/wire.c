@@ -346,6 +346,21 @@ static void read_value_bytes_max(struct nc_welcome *welcome, const uint8_t *exte
         }
 }
 
+/* A key of another size is none. */
+static void read_key(struct nc_welcome *welcome, const uint8_t *extensions)
+{
+    size_t bytes = welcome->total_bytes - NC_HELLO_HEADER_BYTES, offset = 0;
+    struct nc_extension extension;
+    welcome->has_key = false;
+    if (!(welcome->features & NC_FEATURE_ASKS))
+        return;
+    while (nc_extension_next(extensions, bytes, &offset, &extension))
+        if (extension.type == NC_EXTENSION_CONNECTION_KEY && extension.bytes == NC_CONNECTION_KEY_BYTES) {
+            memcpy(welcome->key, extension.data, NC_CONNECTION_KEY_BYTES);
+            welcome->has_key = true;
+        }
+}
+
 int nc_welcome_decode(struct nc_welcome *welcome, const uint8_t *data, size_t bytes,
                       uint64_t features_offered, struct nc_fault *fault)
 {
@@ -367,6 +382,7 @@ int nc_welcome_decode(struct nc_welcome *welcome, const uint8_t *data, size_t by
                             welcome->total_bytes - NC_HELLO_HEADER_BYTES, 0, "welcome", fault) < 0)
         return -1;
     read_value_bytes_max(welcome, data + NC_HELLO_HEADER_BYTES);
+    read_key(welcome, data + NC_HELLO_HEADER_BYTES);
     return 1;
 }
 

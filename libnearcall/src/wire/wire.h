@@ -137,6 +137,8 @@ struct nc_welcome {
     uint32_t calls_in_flight_max;
     uint64_t schema_hash;
     uint64_t value_bytes_max; /* of a payload in a store; 0: none is accepted */
+    bool has_key; /* that names the connection in an ASK on another one */
+    uint8_t key[NC_CONNECTION_KEY_BYTES];
 };
 
 /* In which use of which store a payload lies. */
