@@ -19,9 +19,12 @@ const (
 	// Pauses before the server is connected to again, in order to ask it.
 	askPauseMin = time.Millisecond
 	askPauseMax = 50 * time.Millisecond
-	// askFor is how long a call without a deadline may take to ask; the server does not
-	// remember a connection for longer.
+	// askFor is for how long a call without a deadline may ask; the server does not remember a
+	// connection for longer.
 	askFor = wire.EndedConnectionMs * time.Millisecond
+	// askForElsewhere is for how long it may ask if the address has other endpoints, which calls
+	// should go to soon.
+	askForElsewhere = wire.TcpSilenceMs * time.Millisecond
 )
 
 // A lostConnection is one that has ended while calls waited of which this side cannot tell what
@@ -57,12 +60,20 @@ func (c *connection) noteLost(calls []*call) {
 		}
 		if lost == nil {
 			lost = &lostConnection{endpoint: c.endpoint, instance: c.welcome.Instance, key: c.welcome.Key,
-				limitNs: c.client.clock.Ns() + uint64(askFor), answered: make(chan struct{})}
+				limitNs: c.client.clock.Ns() + uint64(c.endpoint.askFor()), answered: make(chan struct{})}
 		}
 		r.lost, lost.ids = lost, append(lost.ids, r.id)
 		lost.latestNs = max(lost.latestNs, r.deadlineNs)
 		lost.waiting.Add(1)
 	}
+}
+
+// askFor returns for how long calls may ask after a connection to the endpoint was lost.
+func (e *endpoint) askFor() time.Duration {
+	if e.route != nil {
+		return askForElsewhere
+	}
+	return askFor
 }
 
 // takesAsks reports whether the server can be asked about calls of other connections, and about

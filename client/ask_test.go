@@ -269,3 +269,17 @@ func TestWhatIsKnownIsNotAsked(t *testing.T) {
 func (p *peer) nowMs() uint64 {
 	return (monotonic.New().Ns() + uint64(p.clockAhead)) / uint64(time.Millisecond)
 }
+
+// A call may go elsewhere, so it does not ask a server that is out of reach until its deadline.
+func TestAskingEndsSoonWithOtherEndpoints(t *testing.T) {
+	near, _, c := newPair(t)
+	near.welcome.Accepted |= wire.FeatureAsks
+	done := begin(context.Background(), c, "echo", []byte("x"))
+	near.serveKey(1).lose()
+	near.accept()
+	got := wait(t, done)
+	expectFailure(t, got.err, status.Unavailable, status.OutcomeUnknown)
+	if least := wire.TcpSilenceMs * time.Millisecond; got.took < least || got.took > least+client.DefaultTimeout/2+got.late {
+		t.Errorf("the call asked for %v, want %v", got.took, least)
+	}
+}
