@@ -55,6 +55,8 @@ type core struct {
 
 	sleeps sharedmemory.Sleeps
 	counts counts
+	// plainWarned makes sure that there is one warning.
+	plainWarned sync.Once
 	// connectionIDs numbers connections for the observer.
 	connectionIDs atomic.Uint64
 
@@ -63,9 +65,9 @@ type core struct {
 }
 
 // New returns a client for an address: "unix:/path", "unix:@name" (see
-// WithAbstractAddresses) or "tcp:host:port". An address may have several endpoints, such as
-// "unix:/run/a.sock | tcp:b:7000,c:7000", the nearest first: see the package's documentation.
-// New does not connect; the first call does.
+// WithAbstractAddresses), "tcp:host:port" or, with package clienttls, "tls:host:port". An address
+// may have several endpoints, such as "unix:/run/a.sock | tcp:b:7000,c:7000", the nearest first:
+// see the package's documentation. New does not connect; the first call does.
 // An address or an option that is not valid is an error, which is a *status.Error with
 // code INVALID_ARGUMENT.
 func New(text string, options ...Option) (*Client, error) {
@@ -77,9 +79,13 @@ func New(text string, options ...Option) (*Client, error) {
 	if err == nil {
 		err = config.check()
 	}
+	if err == nil && config.secure == nil && parsed.Has("tls") {
+		err = fmt.Errorf("address %q needs an option: clienttls.With(...) of package client/clienttls", text)
+	}
 	if err != nil {
 		return nil, notExecuted(status.InvalidArgument, "%w", err)
 	}
+	config.setSilence(parsed)
 	c := &core{config: config, options: config.callOptions(), text: text, clock: monotonic.New(), log: config.logger,
 		living: map[*connection]struct{}{}}
 	if first := parsed.Groups[0][0]; parsed.Count() == 1 && !c.resolves(first) {
@@ -105,8 +111,8 @@ func parseAddress(text string, allowAbstract bool) (address.List, error) {
 func (c *Client) Address() string { return c.core.text }
 
 // Transport returns how calls travel on the present connection: observe.SharedMemory,
-// observe.UnixSocket or observe.TCP. It returns "" if there is no connection. If the address
-// has several endpoints, it is about the one that was used last.
+// observe.UnixSocket, observe.TLS or observe.TCP. It returns "" if there is no connection. If the
+// address has several endpoints, it is about the one that was used last.
 func (c *Client) Transport() string {
 	current := c.core.present()
 	if current == nil {
@@ -120,6 +126,8 @@ func (c *Client) Transport() string {
 // transportLocked returns how calls travel. Preconditions: c.mu is held.
 func (c *connection) transportLocked() string {
 	switch {
+	case c.secure:
+		return observe.TLS
 	case !c.local:
 		return observe.TCP
 	case c.output.memory == nil:

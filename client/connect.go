@@ -199,6 +199,9 @@ func (e *endpoint) dialOnce(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if secure, ok := e.transport.(transport.Securing); ok {
+		return secure.Over(conn, e.address)
+	}
 	return e.transport.Wrap(conn), nil
 }
 
@@ -207,6 +210,10 @@ func (e *endpoint) dialFailure(ctx context.Context, err error) *status.Error {
 	// Package net notices a deadline a moment before the context does.
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		return endOfWaiting(ctx, fmt.Sprintf("while connecting to %s", e.address)).With(status.OutcomeNotExecuted)
+	}
+	var unusable *transport.Unusable
+	if errors.As(err, &unusable) {
+		return notExecuted(status.InvalidArgument, "%s: %w", e.address, unusable)
 	}
 	code, hint := status.Unavailable, "is it running?"
 	switch {

@@ -20,12 +20,14 @@ type connection struct {
 	endpoint *endpoint
 	carrier  transport.OfferingCarrier
 	local    bool // the server is on this machine
+	secure   bool // it is called over TLS
 	welcome  wire.Welcome
 	// clockAheadNs is how far the server's clock is ahead of ours. Deadlines on the
 	// shared clock are sent with this much added.
 	clockAheadNs uint64
 	functions    *functionTable
 	stores       storeTable
+	silence      silence
 
 	// left is closed when nothing may be sent any more, and ended when the reader has
 	// returned.
@@ -204,6 +206,9 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 	r.header.CallID = r.id
 	r.header.Put(r.head)
 	c.armExpiry(r.deadlineNs)
+	if c.silence.limit > 0 {
+		c.watchSilence()
+	}
 	r.unsent = false
 	r.leads, r.idle = c.claim(r)
 	c.traffic.countRequest(&r.header)
@@ -351,6 +356,7 @@ func (c *connection) end(cause error) {
 	why := c.whyEnded(cause)
 	c.disarmExpiry()
 	c.stopWatch()
+	c.silence.stop()
 	ending := c.survey(why)
 	calls := c.calls.takeAbove(0)
 	c.mu.Unlock()

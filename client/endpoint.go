@@ -32,12 +32,15 @@ type endpoint struct {
 
 // init makes an endpoint of an address. The zero endpoint is not usable.
 func (e *endpoint) init(c *core, at address.Address) {
-	e.client, e.address, e.transport = c, at, transportOf(at)
+	e.client, e.address, e.transport = c, at, transportOf(at, c.config.secure)
 }
 
-func transportOf(a address.Address) transport.Transport {
-	if a.Network == "tcp" {
-		return tcp.Transport{}
+func transportOf(a address.Address, secure Secure) transport.Transport {
+	switch a.Network {
+	case "tcp":
+		return tcp.Transport{Silence: a.Silence}
+	case "tls":
+		return secure
 	}
 	return unixsocket.Transport{}
 }

@@ -18,7 +18,12 @@ import (
 
 // features returns the features that this client can use on a connection.
 func (e *endpoint) features(conn net.Conn) wire.Feature {
-	features := wire.FeatureSharedClock | wire.FeatureDescriptions | wire.FeaturePackedLists | wire.FeatureAsks
+	features := wire.FeatureDescriptions | wire.FeaturePackedLists | wire.FeatureAsks
+	if isLocal(conn) {
+		// Something that relays to a server's local socket must not make it believe that it
+		// shares a clock with a caller on another machine.
+		features |= wire.FeatureSharedClock
+	}
 	if _, local := conn.(transport.LocalConn); !local {
 		return features
 	}
@@ -37,6 +42,9 @@ func (e *endpoint) handshake(ctx context.Context, conn net.Conn, patience time.D
 	if err := e.checkServerUser(conn); err != nil {
 		return nil, notExecuted(status.PermissionDenied, "%w", err)
 	}
+	if failure := e.checkPlain(conn); failure != nil {
+		return nil, failure
+	}
 	carrier, ok := transport.Carry(conn).(transport.OfferingCarrier)
 	if !ok {
 		return nil, notExecuted(status.Internal, "the connection to %s, a %T, cannot be written to without waiting; the dialer must return one of package net", e.address, conn)
@@ -44,6 +52,13 @@ func (e *endpoint) handshake(ctx context.Context, conn net.Conn, patience time.D
 	// The end of ctx replaces this deadline. If setting it fails, ctx bounds the wait alone.
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	release := boundByContext(ctx, conn)
+	identified, secure := conn.(transport.Identified)
+	if secure {
+		if err := identified.Secure(ctx); err != nil {
+			release()
+			return nil, e.insecureFailure(ctx, err)
+		}
+	}
 	offered := e.features(conn)
 	helloNs := e.client.clock.Ns()
 	welcome, surplus, err := e.exchangeHello(conn, offered)
@@ -56,9 +71,17 @@ func (e *endpoint) handshake(ctx context.Context, conn net.Conn, patience time.D
 		return nil, err
 	}
 	made := e.newConnection(carrier, &welcome, surplus)
-	made.local = conn.RemoteAddr() != nil && conn.RemoteAddr().Network() == "unix"
+	made.local, made.secure = isLocal(conn), secure
+	if !made.local {
+		made.silence.init(e.address.Silence, welcomeNs)
+	}
 	made.clockAheadNs = clockAhead(welcome.ClockNs, helloNs, welcomeNs)
 	return made, nil
+}
+
+// isLocal reports whether the server is on this machine for certain.
+func isLocal(conn net.Conn) bool {
+	return conn.RemoteAddr() != nil && conn.RemoteAddr().Network() == "unix"
 }
 
 // clockAhead returns how far the server's clock, of which sampleNs is a sample, is
@@ -116,7 +139,10 @@ func (e *endpoint) exchangeHello(conn net.Conn, offered wire.Feature) (welcome w
 // been.
 func (e *endpoint) welcomeFailure(ctx context.Context, err error) *status.Error {
 	var broken *wire.ProtocolError
+	var unidentified *transport.Unidentified
 	switch {
+	case errors.As(err, &unidentified):
+		return notExecuted(status.Unauthenticated, "%s: %w", e.address, unidentified)
 	case errors.As(err, &broken):
 		return notExecuted(status.Internal, "%s answers in another protocol: %s", e.address, broken.Text)
 	case ctx.Err() != nil:
@@ -127,6 +153,15 @@ func (e *endpoint) welcomeFailure(ctx context.Context, err error) *status.Error 
 	failure := notExecuted(status.Unavailable, "%s closed the connection before its welcome (%v); its log may say why", e.address, err)
 	failure.Cause = err
 	return failure
+}
+
+// insecureFailure returns the error for a connection on which there is no agreement on keys.
+func (e *endpoint) insecureFailure(ctx context.Context, err error) *status.Error {
+	var unidentified *transport.Unidentified
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &unidentified) {
+		return e.welcomeFailure(ctx, err)
+	}
+	return notExecuted(status.Unavailable, "%s: %w", e.address, err)
 }
 
 func checkWelcome(w *wire.Welcome, offered wire.Feature) *status.Error {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/intercept"
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/spin"
@@ -51,6 +53,9 @@ type config struct {
 	dial            func(ctx context.Context, address string) (net.Conn, error)
 	name            string
 	logger          *slog.Logger
+	secure          Secure // nil: no tls: addresses
+	plainRefused    bool
+	silence         time.Duration // 0: as the address says
 }
 
 func defaultConfig() config {
@@ -89,6 +94,8 @@ func (c *config) check() error {
 		return fmt.Errorf("connect timeout %v: it must not be negative", c.connectTimeout)
 	case c.endpointConnect < time.Millisecond || c.endpointConnect > wire.EndpointConnectMsCeiling*time.Millisecond:
 		return fmt.Errorf("endpoint connect timeout %v: limit endpoint_connect_ms is 1 ms to %v", c.endpointConnect, wire.EndpointConnectMsCeiling*time.Millisecond)
+	case c.silence != 0 && c.silence != SilenceOff && (c.silence < address.SilenceMin || c.silence > address.SilenceMax):
+		return fmt.Errorf("silence %v: it must be %v to %v, or client.SilenceOff", c.silence, address.SilenceMin, address.SilenceMax)
 	case c.frameBytesMax < wire.FrameBytesFloor || c.frameBytesMax > FrameBytesCeiling:
 		return fmt.Errorf("frames of %d bytes: limit frame_bytes_max is %d to %d",
 			c.frameBytesMax, wire.FrameBytesFloor, FrameBytesCeiling)
@@ -173,10 +180,41 @@ func WithAnyServerUser() Option {
 //
 // It must return a connection of package net, which has a descriptor of the kernel. A
 // connection that has none, such as one of crypto/tls or of net.Pipe, is refused before
-// anything is sent. The user that a local server runs as is checked as without a dialer: see
+// anything is sent. For a tls: address, TLS is spoken on the connection that dial returns. The user that a local server runs as is checked as without a dialer: see
 // WithAnyServerUser.
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
 	return func(c *config) { c.dial = dial }
+}
+
+// A Secure makes the connections to tls: addresses. Package client/clienttls makes one. No
+// other package can, because the methods that it needs may change.
+type Secure interface{ transport.Securing }
+
+// WithSecure lets the client call servers at tls: addresses. clienttls.With is the usual way
+// to set it.
+func WithSecure(secure Secure) Option {
+	return func(c *config) { c.secure = secure }
+}
+
+// SilenceOff is a value for WithSilence.
+const SilenceOff = address.SilenceOff
+
+// WithSilence sets for how long a server on another machine may say nothing while a call waits
+// for it, from 100 ms to 5 minutes. The connection has then ended, and the call fails with
+// UNAVAILABLE. A server that is asked (PING) answers at once, however long a function takes, so
+// silence means that the server, its machine or the way there is gone. The parameter silence of
+// an address does the same, and WithSilence goes before it. By default that is one second if the
+// address has several endpoints. With one endpoint, and with SilenceOff, only the kernel watches:
+// a machine that does not answer it for 30 seconds has gone.
+func WithSilence(silence time.Duration) Option {
+	return func(c *config) { c.silence = silence }
+}
+
+// WithPlainRefused refuses to call over TCP beyond this machine, which anybody on the way can
+// read. Such a call fails with FAILED_PRECONDITION before anything is sent. Without it the
+// client logs a warning with its first such connection, unless the address says plain=quiet.
+func WithPlainRefused() Option {
+	return func(c *config) { c.plainRefused = true }
 }
 
 // WithServerUsers adds user ids that a local server may run as.

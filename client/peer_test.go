@@ -18,6 +18,7 @@ import (
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/monotonic"
 	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 	"github.com/nearcall/nearcall/tests/processes"
@@ -29,12 +30,22 @@ const patience = time.Minute
 // A peer is a server that does what the test says, on a real socket.
 type peer struct {
 	t        *testing.T
-	listener *net.UnixListener
+	listener socketListener
 	address  string
 	welcome  wire.Welcome
+	// wrap gives a connection TLS, nil if there is none; options are those of its clients.
+	wrap    func(net.Conn) net.Conn
+	options []client.Option
 
 	// clockAhead is of its clock, as in another time namespace.
 	clockAhead time.Duration
+}
+
+// A socketListener is a listener of the kernel.
+type socketListener interface {
+	net.Listener
+	syscall.Conn
+	SetDeadline(t time.Time) error
 }
 
 func newPeer(t *testing.T) *peer {
@@ -49,16 +60,20 @@ func newPeer(t *testing.T) *peer {
 		listener.Close()
 		os.RemoveAll(directory)
 	})
-	return &peer{t: t, listener: listener, address: "unix:" + path, welcome: wire.Welcome{
-		Version: wire.Version, Accepted: wire.FeatureSharedClock, Instance: 1, ProcessID: uint32(os.Getpid()),
-		FrameBytesMax: wire.FrameBytesMax, CallsInFlightMax: wire.CallsInFlightMax, SchemaHash: 7}}
+	return &peer{t: t, listener: listener, address: "unix:" + path, welcome: newWelcome(wire.FeatureSharedClock)}
+}
+
+func newWelcome(accepted wire.Feature) wire.Welcome {
+	return wire.Welcome{
+		Version: wire.Version, Accepted: accepted, Instance: 1, ProcessID: uint32(os.Getpid()),
+		FrameBytesMax: wire.FrameBytesMax, CallsInFlightMax: wire.CallsInFlightMax, SchemaHash: 7}
 }
 
 // client returns a client of the peer that is closed, with all its goroutines
 // gone, when the test ends.
 func (p *peer) client(options ...client.Option) *client.Client {
 	p.t.Helper()
-	return newClient(p.t, p.address, options...)
+	return newClient(p.t, p.address, append(options, p.options...)...)
 }
 
 func newClient(t *testing.T, address string, options ...client.Option) *client.Client {
@@ -102,7 +117,7 @@ func must(t testing.TB, err error) {
 
 // A peerConn is the server's end of a connection.
 type peerConn struct {
-	*net.UnixConn
+	net.Conn
 	t      *testing.T
 	parser wire.Parser
 	buffer []byte
@@ -113,11 +128,14 @@ type peerConn struct {
 func (p *peer) accept() *peerConn {
 	p.t.Helper()
 	must(p.t, p.listener.SetDeadline(time.Now().Add(patience)))
-	conn, err := p.listener.AcceptUnix()
+	conn, err := p.listener.Accept()
 	must(p.t, err)
+	if p.wrap != nil {
+		conn = p.wrap(conn)
+	}
 	p.t.Cleanup(func() { conn.Close() })
 	must(p.t, conn.SetDeadline(time.Now().Add(patience)))
-	return &peerConn{UnixConn: conn, t: p.t, parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: wire.FrameBytesMax}}
+	return &peerConn{Conn: conn, t: p.t, parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: wire.FrameBytesMax}}
 }
 
 // expectNoConnection checks that nobody waits in the backlog.
@@ -141,6 +159,9 @@ func (p *peer) expectNoConnection() {
 func (p *peer) serve() *peerConn {
 	p.t.Helper()
 	conn := p.accept()
+	if secure, ok := conn.Conn.(transport.Identified); ok {
+		must(p.t, secure.Secure(context.Background()))
+	}
 	conn.readHello()
 	p.welcome.ClockNs = monotonic.New().Ns() + uint64(p.clockAhead)
 	conn.write(p.welcome.Append(nil))
@@ -244,7 +265,7 @@ func (c *peerConn) fail(request wire.Frame, code status.Code, outcome status.Out
 // reading them.
 func (c *peerConn) awaitUnread() {
 	c.t.Helper()
-	raw, err := c.SyscallConn()
+	raw, err := c.Conn.(syscall.Conn).SyscallConn()
 	must(c.t, err)
 	var failure error
 	must(c.t, raw.Read(func(fd uintptr) bool {
@@ -252,6 +273,11 @@ func (c *peerConn) awaitUnread() {
 		return !errors.Is(failure, syscall.EAGAIN)
 	}))
 	must(c.t, failure)
+}
+
+// WriteMsgUnix is that of a local socket.
+func (c *peerConn) WriteMsgUnix(b, rights []byte, to *net.UnixAddr) (n, rightsBytes int, err error) {
+	return c.Conn.(*net.UnixConn).WriteMsgUnix(b, rights, to)
 }
 
 // expectEnd waits until the caller has closed, and fails if it sends anything before that.

@@ -134,6 +134,9 @@ func (c *connection) readSocket() error {
 		return err
 	}
 	n, err := c.carrier.Read(c.reader.input.compact())
+	if n > 0 {
+		c.heard()
+	}
 	return c.filled(n, err)
 }
 

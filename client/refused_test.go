@@ -151,7 +151,7 @@ func TestAnsweredBeforeItWasSent(t *testing.T) {
 		defer other.Close()
 	}
 	conn.reply(conn.expect(wire.Request), nil)
-	rest, err := io.ReadAll(conn.UnixConn)
+	rest, err := io.ReadAll(conn.Conn)
 	if got := len(conn.buffer) + len(rest); got > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%d bytes (%v) came of the request whose call has ended", got, err)
 	}

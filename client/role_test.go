@@ -33,7 +33,12 @@ func callAlone(t *testing.T, c *client.Client, conn *peerConn) {
 // alone returns a client whose next caller reads for itself.
 func alone(t *testing.T, options ...client.Option) (*peer, *client.Client, *peerConn) {
 	t.Helper()
-	p := newPeer(t)
+	return aloneAt(t, newPeer(t), options...)
+}
+
+// aloneAt is alone with a peer of any kind.
+func aloneAt(t *testing.T, p *peer, options ...client.Option) (*peer, *client.Client, *peerConn) {
+	t.Helper()
 	c := p.client(options...)
 	done := begin(context.Background(), c, "echo", nil)
 	conn := p.serve()

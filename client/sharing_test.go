@@ -175,7 +175,7 @@ func TestManyCallers(t *testing.T) {
 	go func() {
 		// A caller whose deadline passes while it connects leaves its attempt.
 		for {
-			conn, err := p.listener.AcceptUnix()
+			conn, err := p.listener.Accept()
 			if err != nil {
 				return
 			}
@@ -191,7 +191,7 @@ func TestManyCallers(t *testing.T) {
 }
 
 // welcomeAndEcho serves a connection whose caller may leave at any time.
-func (p *peer) welcomeAndEcho(conn *net.UnixConn) {
+func (p *peer) welcomeAndEcho(conn net.Conn) {
 	defer conn.Close()
 	var hello wire.Hello
 	buffer := make([]byte, wire.HelloBytesMax)
@@ -206,7 +206,7 @@ func (p *peer) welcomeAndEcho(conn *net.UnixConn) {
 	if _, err := conn.Write(welcome.Append(nil)); err != nil {
 		return
 	}
-	(&peerConn{UnixConn: conn, t: p.t, parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: wire.FrameBytesMax}}).echo()
+	(&peerConn{Conn: conn, t: p.t, parser: wire.Parser{From: wire.CallerSide, FrameBytesMax: wire.FrameBytesMax}}).echo()
 }
 
 func callMany(t *testing.T, c *client.Client, caller uint64, calls int) {

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestTrapsHoldUpNoCall(t *testing.T) {
 	trapper := rightstest.NewTrapper(t)
 	for range traps {
 		// The client may have ended the connection by then.
-		_ = trapper.LeaveTo(conn.UnixConn, frame.Append(nil))
+		_ = trapper.LeaveTo(conn.Conn.(*net.UnixConn), frame.Append(nil))
 	}
 	if got := wait(t, done); got.err == nil {
 		t.Error("descriptors that nobody agreed to did not end the call")

@@ -23,6 +23,7 @@ package intercept
 import (
 	"context"
 	"fmt"
+	"strings"
 )
 
 // An Interceptor runs around a call. It runs in the goroutine of its call, and must be safe
@@ -158,12 +159,38 @@ type Peer struct {
 	Address string
 	// Software is what the peer calls itself, or "" if that is not known.
 	Software string
+	// Identity is the first of Names, or "" if there are none.
+	Identity string
+	names    string // one in each line, so that peers can be compared
+}
+
+// Names returns the names in the certificate that a caller has shown over TLS, if the server
+// trusts its authority: URIs, then DNS names, then mail addresses, and the common name if
+// there is no other. A peer that has shown none has no names.
+func (p Peer) Names() []string {
+	if p.names == "" {
+		return nil
+	}
+	return strings.Split(p.names, "\n")
+}
+
+// WithNames returns the peer with other names, for servers and for tests of interceptors.
+// Names must not contain line breaks.
+func (p Peer) WithNames(names ...string) Peer {
+	p.Identity, p.names = "", strings.Join(names, "\n")
+	if len(names) > 0 {
+		p.Identity = names[0]
+	}
+	return p
 }
 
 // String returns the peer for a log line.
 func (p Peer) String() string {
 	if p.ProcessID != 0 {
 		return fmt.Sprintf("uid %d pid %d", p.UserID, p.ProcessID)
+	}
+	if p.Identity != "" {
+		return p.Identity + " at " + p.Address
 	}
 	return p.Address
 }

@@ -78,6 +78,7 @@ type Observer struct {
 const (
 	UnixSocket   = "unix socket"
 	TCP          = "tcp"
+	TLS          = "tls"
 	SharedMemory = "shared memory"
 	// InProcess is the transport of calls from the program that has loaded the server as a
 	// library.

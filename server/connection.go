@@ -36,6 +36,7 @@ type connection struct {
 	carrier transport.Carrier
 	peer    Peer
 	origin  contextOrigin
+	names   []string // in the peer's certificate
 	user    *user
 	agreed  agreed
 	parking transport.ParkingConn // carrier, or nil if a goroutine waits for input
@@ -87,6 +88,10 @@ func newConnection(v *service, carrier transport.Carrier, peer Peer, u *user) *c
 func (c *connection) serve() {
 	c.keepPace(c.user.descriptors.freeAt())
 	r := c.reader
+	if err := c.secure(); err != nil {
+		c.insecure(err)
+		return
+	}
 	first, err := r.firstByte()
 	if err == nil && first == wire.FirstByteHello {
 		if err = r.handshake(); err == nil {
@@ -131,6 +136,9 @@ func (c *connection) end() {
 	c.reader.release()
 	if c.calls.history != nil {
 		c.server.histories.end(c.calls.history)
+	}
+	if lingering, ok := c.carrier.(transport.LingeringCarrier); ok {
+		<-lingering.Gone() // it still counts while it sends
 	}
 	c.server.users.leave(c.user)
 	c.service.remove(c)

@@ -98,6 +98,8 @@ func (d *inProcess) Run(function uint32, by uint8, payload, extensions []byte, d
 	switch {
 	case f == nil:
 		e.err = refusedf(status.Unimplemented, "the library has no function with the number %d", function)
+	case f.identities != nil:
+		e.err = f.refuses(nil)
 	case len(payload) > d.server.config.frameBytesMax:
 		e.err = refusedf(status.ResourceExhausted, "the request has %d bytes, the library accepts %d (limit frame_bytes_max); %s", len(payload), d.server.config.frameBytesMax, raiseFrameBytes)
 	default:

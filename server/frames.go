@@ -97,6 +97,12 @@ func (r *reader) onRequest() (bool, error) {
 		r.refuse(f, status.FromError(err))
 		return true, nil
 	}
+	if f.identities != nil {
+		if refusal := f.refuses(c.names); refusal != nil {
+			r.refuse(f, refusal)
+			return true, nil
+		}
+	}
 	// A request without a check was not encoded by a description.
 	if check := r.frame.Status; check != 0 && check != f.check {
 		r.refuse(f, otherDescription(f.name))

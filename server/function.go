@@ -48,6 +48,9 @@ type function struct {
 	slots            chan struct{} // nil, or a place for each call that may run
 	mayInline        bool          // the registration allows the reader to run it
 
+	// identities are the names that may call the function, nil: anybody.
+	identities patterns
+
 	// interceptors are those of the server, the group and the function, in this order.
 	interceptors []intercept.Interceptor
 	// keepsBytes is set if arguments may hold bytes that the function may keep, so that it

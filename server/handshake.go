@@ -230,13 +230,19 @@ func (v *service) turnAway(c *connection, reason *status.Error) {
 	}
 	go func() {
 		defer turnedAway.Add(-1)
-		c.reader.turnAway(reason, func() error {
-			if err := c.reader.bound(min(turnAwayWait, v.server.config.helloTimeout)); err != nil {
-				return err
-			}
-			return c.reader.input.fill(c.carrier)
-		})
+		v.tellRefusal(c, reason)
 	}()
+}
+
+// tellRefusal waits, for a short time, for the peer to show its protocol, and tells it the
+// reason.
+func (v *service) tellRefusal(c *connection, reason *status.Error) {
+	c.reader.turnAway(reason, func() error {
+		if err := c.reader.bound(min(turnAwayWait, v.server.config.helloTimeout)); err != nil {
+			return err
+		}
+		return c.reader.input.fill(c.carrier)
+	})
 }
 
 // turnAwayAtOnce does not wait, and therefore says nothing over carriers that may make it wait,

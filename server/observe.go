@@ -24,8 +24,11 @@ type observedConnection struct {
 
 func (c *connection) observation() *observe.Connection {
 	info := &observe.Connection{Side: intercept.Server, Peer: c.peer, Transport: observe.TCP}
-	if c.peer.Local {
+	switch {
+	case c.peer.Local:
 		info.Transport = observe.UnixSocket
+	case c.isIdentified():
+		info.Transport = observe.TLS
 	}
 	return info
 }

@@ -27,9 +27,13 @@ type config struct {
 	observer     *observe.Observer
 	software     string
 
-	allowedUsers  []uint32
-	allowedGroups []uint32
-	allowAbstract bool
+	allowedUsers      []uint32
+	allowedGroups     []uint32
+	allowedIdentities patterns // nil: no list
+	allowAbstract     bool
+
+	secure       Secure // nil: no tls: addresses
+	plainRefused bool
 
 	// allowDescriptors says who may pass them, nil: nobody.
 	allowDescriptors func(Peer) bool
@@ -148,6 +152,38 @@ func WithAllowedUsers(userIDs ...uint32) Option {
 // local sockets only.
 func WithAllowedGroups(groupIDs ...uint32) Option {
 	return func(c *config) { c.allowedGroups = append(c.allowedGroups, groupIDs...) }
+}
+
+// A Secure makes the connections of tls: addresses. Package server/servertls makes one. No
+// other package can, because the methods that it needs may change.
+type Secure interface{ transport.Transport }
+
+// WithSecure lets the server listen on tls: addresses. servertls.Certificates.Option is the
+// usual way to set it.
+func WithSecure(secure Secure) Option {
+	return func(c *config) { c.secure = secure }
+}
+
+// WithPlainRefused makes Listen and Serve fail for TCP beyond this machine, which anybody on
+// the way can read. Without it the server logs a warning, unless the address says plain=quiet.
+func WithPlainRefused() Option {
+	return func(c *config) { c.plainRefused = true }
+}
+
+// WithAllowedIdentities admits, of the peers that connect over TLS, only those whose
+// certificate has a name that one of the patterns fits. A pattern is a whole name, or "*."
+// and the end of DNS names, or the beginning of names and "/*", such as
+// "spiffe://example.org/web/*"; "*" fits every name. Others are refused with
+// PERMISSION_DENIED before their first call. With it, Serve fails for a TCP listener.
+// Local peers have no such names: WithAllowedUsers and WithAllowedGroups are about them.
+func WithAllowedIdentities(patterns ...string) Option {
+	return func(c *config) {
+		if err := checkPatterns(patterns); err != nil {
+			c.failures = append(c.failures, fmt.Errorf("nearcall: WithAllowedIdentities: %w", err))
+			return
+		}
+		c.allowedIdentities = append(c.allowedIdentities, patterns...)
+	}
 }
 
 // WithAbstractAddresses permits addresses of the form "unix:@name". Such a name has no
@@ -442,6 +478,7 @@ type functionConfig struct {
 	maxConcurrency int
 	apart          bool
 	borrows        bool
+	identities     patterns // nil: anybody
 }
 
 // Doc documents the function for its callers. The text appears in nearcall describe and
@@ -466,6 +503,16 @@ func Idempotent() FunctionOption {
 // of the function's group.
 func Intercept(interceptors ...intercept.Interceptor) FunctionOption {
 	return func(c *functionConfig) { c.interceptors = append(c.interceptors, interceptors...) }
+}
+
+// Identities lets only those peers call the function whose certificate has a name that one
+// of the patterns fits: see WithAllowedIdentities. Calls of other peers, including local ones
+// and those in this process, are refused with PERMISSION_DENIED before their arguments are
+// looked at.
+func Identities(patterns ...string) FunctionOption {
+	return func(c *functionConfig) {
+		c.identities = append(c.identities[:len(c.identities):len(c.identities)], patterns...)
+	}
 }
 
 // MaxRunTime ends the function's context after this long and answers the

@@ -29,8 +29,8 @@ const (
 var ErrDrainTimeout = errors.New("nearcall: functions were still running when the drain timeout ended")
 
 // ListenAndServe serves an address until ctx ends. The address has the form
-// "unix:/path", "unix:@name" or "tcp:host:port". It does what Listen and Serve do one
-// after the other.
+// "unix:/path", "unix:@name", "tcp:host:port" or, with package servertls, "tls:host:port".
+// It does what Listen and Serve do one after the other.
 func (s *Server) ListenAndServe(ctx context.Context, addr string) error {
 	listener, err := s.Listen(ctx, addr)
 	if err != nil {
@@ -48,11 +48,18 @@ func (s *Server) Listen(ctx context.Context, addr string) (net.Listener, error) 
 	if err != nil {
 		return nil, err
 	}
-	made, err := transportOf(parsed.Network).Listen(ctx, parsed, transport.ListenOptions{
+	under, err := s.transportOf(parsed)
+	if err != nil {
+		return nil, err
+	}
+	made, err := under.Listen(ctx, parsed, transport.ListenOptions{
 		Mode: s.config.socketMode, GroupID: s.config.socketGroup,
 	})
 	if err != nil {
 		return nil, err
+	}
+	if err := s.checkPlain(made, parsed.Plain); err != nil {
+		return nil, errors.Join(err, made.Close())
 	}
 	return listener{made, parsed}, nil
 }
@@ -63,20 +70,42 @@ type listener struct {
 	address address.Address
 }
 
-func transportOf(network string) transport.Transport {
-	if network == "unix" {
-		return unixsocket.Transport{}
+// transportOf returns the transport for listening on an address.
+func (s *Server) transportOf(a address.Address) (transport.Transport, error) {
+	switch {
+	case a.Network == "unix":
+		return unixsocket.Transport{}, nil
+	case a.Network != "tls":
+		return tcp.Transport{Silence: a.Silence}, nil
+	case s.config.secure == nil:
+		return nil, fmt.Errorf("nearcall: address %q: the server has no certificate: servertls.New of package server/servertls reads one, and its Option goes to server.New", a)
+	case a.TLS != address.TLS{}:
+		return nil, fmt.Errorf("nearcall: address %q: ca, cert, key and name are for callers; servertls.Files names the files of a server", a)
 	}
-	return tcp.Transport{}
+	return s.config.secure, nil
 }
 
-// transportFor is transportOf for connections that come from a listener.
+// transportFor returns the transport for connections that come from a listener.
 func transportFor(network string, from net.Listener) transport.Transport {
-	made, ok := from.(listener)
-	if ok && network == "unix" {
+	made, ours := from.(listener)
+	switch {
+	case network != "unix":
+		return tcp.Transport{Silence: made.address.Silence} // connections that have TLS bring it along
+	case ours:
 		return unixsocket.For(made.Listener)
 	}
-	return transportOf(network)
+	return unixsocket.Transport{}
+}
+
+// checkLists refuses a listener whose peers cannot be what the lists ask for.
+func (s *Server) checkLists(network string) error {
+	switch {
+	case s.hasAllowLists() && network != "unix":
+		return fmt.Errorf("nearcall: allowed users and groups cannot be checked on %s: serve a unix: address, or remove the lists", network)
+	case s.config.allowedIdentities != nil && network != "unix" && network != "tls":
+		return fmt.Errorf("nearcall: allowed identities cannot be checked on %s, because its peers show no certificates: serve a tls: address, or remove the list", network)
+	}
+	return nil
 }
 
 // Serve serves the connections of a listener until ctx ends. The listener may come from
@@ -94,6 +123,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if library, ok := listener.(direct.Listener); ok {
 		return s.serveLibrary(ctx, library)
 	}
+	if err := s.checkPlain(listener, address.PlainUnsaid); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	s.fitToDescriptors()
 	return s.serve(ctx, listener, slog.LevelInfo)
 }
@@ -105,8 +137,8 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Le
 		return errors.Join(err, listener.Close())
 	}
 	network := listener.Addr().Network()
-	if s.hasAllowLists() && network != "unix" {
-		return errors.Join(fmt.Errorf("nearcall: allowed users and groups cannot be checked on %s: serve a unix: address, or remove the lists", network), listener.Close())
+	if err := s.checkLists(network); err != nil {
+		return errors.Join(err, listener.Close())
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -189,6 +189,11 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	if slices.ContainsFunc(c.interceptors, func(i intercept.Interceptor) bool { return i == nil }) {
 		return nil, fmt.Errorf("nearcall: register %q: Intercept: an interceptor is nil", name)
 	}
+	if c.identities != nil {
+		if err := checkPatterns(c.identities); err != nil {
+			return nil, fmt.Errorf("nearcall: register %q: Identities: %w", name, err)
+		}
+	}
 	if typed, ok := fn.(Typed); ok {
 		fn = typed.adapter
 	}
@@ -205,7 +210,7 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	f.interceptors = slices.Concat(s.config.interceptors, c.interceptors)
 	f.needsContext = made.TakesContext() || len(f.interceptors) > 0 || s.config.observer != nil
 	f.mayInline = !c.apart && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
-	f.borrows = c.borrows
+	f.borrows, f.identities = c.borrows, c.identities
 	f.keepsBytes = !f.borrows && len(f.interceptors) == 0 && made.Description().HoldsBytes()
 	f.provenAt.Store(provenCalls)
 	f.description, f.check = made.Description().AppendMessagePack(nil), made.Description().Check()

@@ -280,6 +280,9 @@ func (c *connection) admitSimple(request *simpleRequest) (*function, time.Durati
 	if f == nil {
 		return nil, 0, noSuchFunction(string(request.function))
 	}
+	if refusal := f.refuses(c.names); refusal != nil {
+		return f, 0, refusal
+	}
 	if refusal := request.checkDescription(f); refusal != nil {
 		return f, 0, refusal
 	}

@@ -12,14 +12,15 @@ import (
 	"github.com/nearcall/nearcall/status"
 )
 
-// An account says for whom connections count: the user id of a local peer, or the
-// address from which another peer comes. All loopback addresses belong to this machine,
+// An account says for whom connections count: the user id of a local peer, the first name in
+// a peer's certificate, or the address from which another peer comes. All loopback addresses belong to this machine,
 // any user of which may use any of them, so they are one account. Peers about which
 // nothing is known are one account, too.
 type account struct {
 	local    bool
 	loopback bool
 	userID   uint32
+	identity string
 	network  netip.Prefix
 }
 
@@ -30,6 +31,9 @@ const networkBitsIPv6 = 64
 func accountOf(peer *Peer) account {
 	if peer.Local {
 		return account{local: true, userID: peer.UserID}
+	}
+	if peer.Identity != "" {
+		return account{identity: peer.Identity}
 	}
 	from, err := netip.ParseAddrPort(peer.Address)
 	if err != nil {
@@ -53,6 +57,8 @@ func (a account) String() string {
 	switch {
 	case a.local:
 		return fmt.Sprintf("user %d", a.userID)
+	case a.identity != "":
+		return a.identity
 	case a.loopback:
 		return "this machine, over its loopback addresses,"
 	case a.network.IsSingleIP():

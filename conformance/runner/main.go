@@ -159,7 +159,8 @@ func (r *runner) serverModes() error {
 // local reports whether the trials of a side run over a local socket. What only
 // local sockets have is not tried over others.
 func (r *runner) local(side string) bool {
-	return side == "caller" || !strings.HasPrefix(r.address+r.listen, "tcp:")
+	at := r.address + r.listen
+	return side == "caller" || at == "" || strings.HasPrefix(at, "unix:")
 }
 
 // starts reports whether what is judged runs on the kernel that a trial is for.

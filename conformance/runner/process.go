@@ -115,9 +115,12 @@ func (s *serverProcess) alive() bool {
 	}
 }
 
-// dial connects to "unix:/path", "unix:@name" or "tcp:host:port".
+// dialAddress connects to "unix:/path", "unix:@name", "tcp:host:port" or "tls:host:port".
 func dialAddress(address string) (net.Conn, error) {
 	network, target, _ := strings.Cut(address, ":")
+	if network == "tls" {
+		return dialSecure(target)
+	}
 	return (&net.Dialer{}).DialContext(context.Background(), network, target)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/nearcall/nearcall/spin"
 )
@@ -18,15 +19,48 @@ var ErrAbstract = errors.New("an abstract socket can be taken by any user of the
 
 // An Address is a parsed address.
 type Address struct {
-	// Network is "unix" or "tcp".
+	// Network is "unix", "tcp" or "tls".
 	Network string
 	// Target is the path, "@name", or host:port, as package net takes it.
 	Target string
+	// Host is the host that was written in a tcp: or tls: address, also where Target has one of
+	// the addresses that it stands for. The certificate of a tls: server must be for it.
+	Host string
 	// SharedMemoryOff and Spin are the parameters shm and spin.
 	SharedMemoryOff bool
 	Spin            spin.Mode
-	text            string
+	// Silence is the parameter silence, 0 if it is not there, and SilenceOff.
+	Silence time.Duration
+	// Plain is the parameter of that name, PlainUnsaid if it is not there.
+	Plain Plain
+	// TLS has the parameters of tls: addresses.
+	TLS  TLS
+	text string
 }
+
+// SilenceOff is the silence of silence=off.
+const SilenceOff time.Duration = -1
+
+// The bounds of the parameter silence.
+const (
+	SilenceMin = 100 * time.Millisecond
+	SilenceMax = 300 * time.Second
+)
+
+// A Plain says what to do about connections to other machines that anybody on the way can
+// read.
+type Plain uint8
+
+const (
+	PlainUnsaid Plain = iota
+	PlainWarned
+	PlainRefused
+	PlainQuiet
+)
+
+// TLS has paths of PEM files, and the name that the server's certificate must be for, if
+// that is not the host of the address.
+type TLS struct{ CA, Cert, Key, Name string }
 
 // Abstract reports whether the address lies in the abstract namespace.
 func (a Address) Abstract() bool { return a.Network == "unix" && strings.HasPrefix(a.Target, "@") }
@@ -47,7 +81,7 @@ func parseOne(text string, allowAbstract bool) (Address, error) {
 	rest, parameters, _ := strings.Cut(text, "?")
 	scheme, target, found := strings.Cut(rest, ":")
 	if !found {
-		return Address{}, fail(text, "it has no scheme: write unix:/path or tcp:host:port")
+		return Address{}, fail(text, "it has no scheme: write unix:/path, tcp:host:port or tls:host:port")
 	}
 	parsed := Address{Network: scheme, Target: target, text: text}
 	if err := parsed.setParameters(parameters); err != nil {
@@ -57,41 +91,15 @@ func parseOne(text string, allowAbstract bool) (Address, error) {
 	case "unix":
 		return parsed, checkUnix(parsed, allowAbstract)
 	case "tcp":
-		return parsed, checkTCP(parsed)
+		err := parsed.checkHostPort()
+		return parsed, err
+	case "tls":
+		err := parsed.checkTLS()
+		return parsed, err
 	case "embed":
 		return Address{}, fail(text, "a Go program cannot load a Go library: import the package that has the functions, or serve them at a unix: address")
 	}
-	return Address{}, fail(text, "unknown scheme %q: unix and tcp are known", scheme)
-}
-
-// settings has what each parameter's values do, by "key=value".
-var settings = map[string]func(*Address){
-	"shm=auto":       func(*Address) {},
-	"shm=off":        func(a *Address) { a.SharedMemoryOff = true },
-	"spin=auto":      func(*Address) {},
-	"spin=off":       func(a *Address) { a.Spin = spin.Off },
-	"spin=dedicated": func(a *Address) { a.Spin = spin.Dedicated },
-}
-
-// setParameters applies what follows the question mark.
-func (a *Address) setParameters(parameters string) error {
-	if parameters == "" {
-		return nil
-	}
-	if a.Network == "embed" {
-		return nil
-	}
-	if a.Network != "unix" {
-		return fail(a.text, "parameters are for unix: addresses; remove what follows the ?")
-	}
-	for parameter := range strings.SplitSeq(parameters, "&") {
-		set, known := settings[parameter]
-		if !known {
-			return fail(a.text, "unknown parameter %q: shm=auto, shm=off, spin=auto, spin=off and spin=dedicated are known", parameter)
-		}
-		set(a)
-	}
-	return nil
+	return Address{}, fail(text, "unknown scheme %q: unix, tcp and tls are known", scheme)
 }
 
 func checkUnix(a Address, allowAbstract bool) error {
@@ -110,14 +118,23 @@ func checkUnix(a Address, allowAbstract bool) error {
 	return nil
 }
 
-func checkTCP(a Address) error {
-	_, port, err := net.SplitHostPort(a.Target)
+func (a *Address) checkTLS() error {
+	if (a.TLS.Cert == "") != (a.TLS.Key == "") {
+		return fail(a.text, "cert and key go together: name both files")
+	}
+	return a.checkHostPort()
+}
+
+// checkHostPort also sets the host.
+func (a *Address) checkHostPort() error {
+	host, port, err := net.SplitHostPort(a.Target)
 	if err != nil {
-		return fail(a.text, "write tcp:host:port, and tcp:[::1]:port for IPv6")
+		return fail(a.text, "write %s:host:port, and %s:[::1]:port for IPv6", a.Network, a.Network)
 	}
 	if port == "" {
 		return fail(a.text, "the port is empty")
 	}
+	a.Host = host
 	return nil
 }
 

@@ -4,13 +4,17 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/spin"
 )
 
 func TestParse(t *testing.T) {
 	long := "unix:/" + strings.Repeat("a", address.UnixPathBytesMax-1)
-	for _, text := range []string{"unix:/run/demo.sock", "tcp:localhost:80", "tcp:[::1]:80", long} {
+	for _, text := range []string{"unix:/run/demo.sock", "tcp:localhost:80", "tcp:[::1]:80", long,
+		"tls:localhost:80", "tls:[::1]:80", "tls:h:1?ca=/a/ca.pem&cert=/a/c.pem&key=/a/k.pem&name=b.example.org&silence=100", "tcp:h:1?silence=off&plain=refuse",
+	} {
 		parsed, err := address.Parse(text, false)
 		if err != nil || parsed.String() != text {
 			t.Errorf("Parse(%q) = %v, %v", text, parsed, err)
@@ -19,6 +23,8 @@ func TestParse(t *testing.T) {
 	for _, text := range []string{
 		"", "unix", "unix:", "unix:@", "unix:relative", "unix:/a\x00b", long + "a",
 		"tcp:", "tcp:host", "tcp:host:", "tcp:::1:80", "http://x", "embed:/x.so", "embed:/x.so?children=own", "/run/demo.sock", "unix:/a?shm",
+		"tls:", "tls:host", "tls:h:1?cert=/c", "tls:h:1?key=/k", "tls:h:1?ca=", "tls:h:1?plain=warn", "tls:h:1?shm=off", "tcp:h:1?ca=/a", "tcp:h:1?plain=no", "tcp:h:1?silence=99",
+		"tcp:h:1?silence=300001", "tcp:h:1?silence=1s", "unix:/a?silence=1000", "tls:h:1?ca=/a\x00",
 	} {
 		if parsed, err := address.Parse(text, true); err == nil {
 			t.Errorf("Parse(%q) = %v, want an error", text, parsed)
@@ -85,5 +91,24 @@ func TestOneEndpointIsNoList(t *testing.T) {
 		if parsed, err := address.Parse(text, false); err != nil || parsed.String() != text {
 			t.Errorf("Parse(%q) = %v, %v", text, parsed, err)
 		}
+	}
+}
+
+func TestParameters(t *testing.T) {
+	parsed, err := address.Parse("tls:h:1?ca=/ca&cert=/cert&key=/key&name=other&silence=1500", false)
+	want := address.TLS{CA: "/ca", Cert: "/cert", Key: "/key", Name: "other"}
+	if err != nil || parsed.TLS != want || parsed.Silence != 1500*time.Millisecond || parsed.Target != "h:1" || parsed.Network != "tls" {
+		t.Errorf("Parse = %+v, %v", parsed, err)
+	}
+	parsed, err = address.Parse("tcp:h:1?plain=quiet&silence=off", false)
+	if err != nil || parsed.Plain != address.PlainQuiet || parsed.Silence != address.SilenceOff {
+		t.Errorf("Parse = %+v, %v", parsed, err)
+	}
+	parsed, err = address.Parse("unix:/a?shm=off&spin=dedicated", false)
+	if err != nil || !parsed.SharedMemoryOff || parsed.Spin != spin.Dedicated {
+		t.Errorf("Parse = %+v, %v", parsed, err)
+	}
+	if _, err = address.Parse("tcp:h:1?shm=off", false); err == nil || !strings.Contains(err.Error(), "tcp: addresses may have silence and plain") {
+		t.Errorf("the error does not say what there is: %v", err)
 	}
 }

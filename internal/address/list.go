@@ -24,6 +24,13 @@ func (l List) Count() (count int) {
 	return count
 }
 
+// Has reports whether an endpoint has the network.
+func (l List) Has(network string) bool {
+	return slices.ContainsFunc(l.Groups, func(group []Address) bool {
+		return slices.ContainsFunc(group, func(a Address) bool { return a.Network == network })
+	})
+}
+
 // ParseList parses an address that may have several endpoints. allowAbstract permits
 // "unix:@name".
 func ParseList(text string, allowAbstract bool) (List, error) {

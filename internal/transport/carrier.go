@@ -103,10 +103,8 @@ func Carry(conn net.Conn) Carrier {
 	if carrier, ok := conn.(Carrier); ok {
 		return carrier
 	}
-	if socket, ok := conn.(syscall.Conn); ok {
-		if raw, err := socket.SyscallConn(); err == nil {
-			return &socketCarrier{stream{conn}, SocketOffer{Raw: raw}}
-		}
+	if raw := RawOf(conn); raw != nil {
+		return &socketCarrier{stream{conn}, SocketOffer{Raw: raw}}
 	}
 	return stream{conn}
 }

@@ -2,19 +2,19 @@ package tcp
 
 import (
 	"net"
+	"time"
 
-	"github.com/nearcall/nearcall/internal/wire"
 	"golang.org/x/sys/unix"
 )
 
 // boundUnanswered makes the connection end if the peer's host does not answer for so long: the
 // kernel would try for a quarter of an hour. A failure costs nothing else.
-func boundUnanswered(conn *net.TCPConn) {
+func boundUnanswered(conn *net.TCPConn, limit time.Duration) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return
 	}
 	_ = raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, wire.TcpUnansweredMs)
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(limit.Milliseconds()))
 	})
 }

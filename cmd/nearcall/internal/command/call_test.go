@@ -103,7 +103,7 @@ func TestCallExitCodes(t *testing.T) {
 		{64 + 13, []string{address, "panic", "x"}, "INTERNAL"},
 		{64 + 3, []string{address, "ack", "three", "4"}, "argument 1 (m)"},
 		{64 + 3, []string{address, "ack", "3"}, "argument 2 (n) is missing"},
-		{64 + 3, []string{"http://x", "ack"}, "unix and tcp are known"},
+		{64 + 3, []string{"http://x", "ack"}, "unix, tcp and tls are known"},
 		{64 + 4, []string{"--timeout", "50ms", address, "sleep", "5000"}, "DEADLINE_EXCEEDED"},
 		{64 + 12, []string{address, "no_such_function"}, "UNIMPLEMENTED"},
 		{64 + 14, []string{"unix:/no/such/socket", "ack"}, "is it running"},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/server/servertls"
 	"github.com/nearcall/nearcall/tests/programs/demo"
 )
 
@@ -27,9 +28,13 @@ maps and structs, errors, and calls that take their time. It prints its address
 and what to try, and stops when it is interrupted.
 
 Without --address the socket is $XDG_RUNTIME_DIR/nearcall-demo.sock. If that variable
-is not set, it lies in a new private directory below /tmp.`,
+is not set, it lies in a new private directory below /tmp.
+
+At a tls: address it shows the certificate of --cert, which is needed there. With
+--ca it asks callers for certificates of these authorities.`,
 		Example: `  nearcall demo
-  nearcall demo --address unix:/tmp/demo.sock`,
+  nearcall demo --address unix:/tmp/demo.sock
+  nearcall demo --address tls:0.0.0.0:7000 --cert server.pem --key server.key`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			chosen, clean, err := demoAddress(address)
@@ -39,7 +44,7 @@ is not set, it lies in a new private directory below /tmp.`,
 			return errors.Join(p.serveDemo(cmd.Context(), chosen), clean())
 		},
 	}
-	cmd.Flags().StringVar(&address, "address", "", "where to serve, as unix:/path or tcp:host:port; unix:/path?shm=off gives no shared memory")
+	cmd.Flags().StringVar(&address, "address", "", "where to serve, as unix:/path, tcp:host:port or tls:host:port; unix:/path?shm=off gives no shared memory")
 	return cmd
 }
 
@@ -69,6 +74,13 @@ func (p *program) serveDemo(ctx context.Context, address string) error {
 	if p.abstract {
 		options = append(options, server.WithAbstractAddresses())
 	}
+	if p.tls.Certificate != "" {
+		certificates, err := servertls.New(servertls.Files{Certificate: p.tls.Certificate, Key: p.tls.Key, ClientAuthorities: p.tls.Authorities})
+		if err != nil {
+			return err
+		}
+		options = append(options, certificates.Option())
+	}
 	s, err := server.New(options...)
 	if err != nil {
 		return err
@@ -85,8 +97,8 @@ func (p *program) serveDemo(ctx context.Context, address string) error {
 // servedAddress is what callers use: with the port that the kernel chose for port
 // 0, and without parameters, which are the server's own.
 func servedAddress(listener net.Listener, address string) string {
-	if listener.Addr().Network() == "tcp" {
-		return "tcp:" + listener.Addr().String()
+	if network := listener.Addr().Network(); network != "unix" {
+		return network + ":" + listener.Addr().String()
 	}
 	address, _, _ = strings.Cut(address, "?")
 	return address

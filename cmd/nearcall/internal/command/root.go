@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/client/clienttls"
 )
 
 // A program is one run of the command: its streams and the flags that all
@@ -27,6 +28,9 @@ type program struct {
 	abstract  bool
 	verbose   bool
 	jsonError bool
+
+	// tls names the files and the server for tls: addresses.
+	tls clienttls.Files
 }
 
 // Run runs the command line and returns the exit code.
@@ -52,9 +56,9 @@ func (p *program) root() *cobra.Command {
 		Long: `nearcall calls the functions of a Nearcall server, shows what they are, and
 generates typed stubs for other languages.
 
-An ADDRESS is unix:/path, unix:@name or tcp:host:port. An address with unix: may
-end with ?shm=auto|off (shared memory) and ?spin=auto|off|dedicated (how to wait for
-it), joined by &; quote such an address. A SOURCE is an address, or a file with a
+An ADDRESS is unix:/path, unix:@name, tcp:host:port or tls:host:port. An address with
+unix: may end with ?shm=auto|off (shared memory) and ?spin=auto|off|dedicated (how to
+wait for it), joined by &; quote such an address. A SOURCE is an address, or a file with a
 schema (made by 'nearcall schema export'), or - to read such a file from standard
 input.
 
@@ -71,6 +75,10 @@ input.
 	flags.BoolVar(&p.anyUser, "any-server-user", false, "talk to a local server of any user")
 	flags.BoolVar(&p.abstract, "abstract", false, "accept unix:@name, a name that any user of the machine can take")
 	flags.BoolVarP(&p.verbose, "verbose", "v", false, "log connections on standard error")
+	flags.StringVar(&p.tls.Authorities, "ca", "", "trust only the authorities in this PEM file at tls: addresses")
+	flags.StringVar(&p.tls.Certificate, "cert", "", "show the certificate in this PEM file at tls: addresses")
+	flags.StringVar(&p.tls.Key, "key", "", "the key of --cert, in a PEM file; without it, the key is in the file of --cert")
+	flags.StringVar(&p.tls.ServerName, "server-name", "", "what a server's certificate must be for, if not the host of the address")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(p.demoCommand(), p.listCommand(), p.describeCommand(), p.callCommand(), p.pingCommand(), p.benchCommand(),
 		p.statsCommand(), p.frontCommand(), p.schemaCommand(), p.genCommand(), p.buildCommand(), p.receiveCommand(),
@@ -81,7 +89,7 @@ input.
 // client makes the client of an address by the shared flags, and more options.
 func (p *program) client(address string, more ...client.Option) (*client.Client, error) {
 	options := []client.Option{client.WithTimeout(p.timeout), client.WithName("nearcall/" + client.Version), client.WithLogger(p.logger()),
-		client.WithFrameBytesMax(client.FrameBytesCeiling)}
+		client.WithFrameBytesMax(client.FrameBytesCeiling), clienttls.With(p.tls)}
 	if p.anyUser {
 		options = append(options, client.WithAnyServerUser())
 	}

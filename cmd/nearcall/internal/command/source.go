@@ -17,7 +17,7 @@ const sourceHint = "give the address of a server, as unix:/path, or a file made 
 // isAddress tells the address of a server from the name of a file. That of a library
 // is refused, by the client, with a sentence of its own.
 func isAddress(source string) bool {
-	return slices.ContainsFunc([]string{"unix:", "tcp:", "embed:"}, func(scheme string) bool {
+	return slices.ContainsFunc([]string{"unix:", "tcp:", "tls:", "embed:"}, func(scheme string) bool {
 		return strings.HasPrefix(source, scheme)
 	})
 }

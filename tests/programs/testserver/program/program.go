@@ -46,6 +46,7 @@ func Main(options ...server.Option) {
 	generation := flag.Int("generation", 0, "serve the functions that change, as this generation declares them: 1 to 3; 0: without them")
 	exits := flag.Bool("exit", true, "serve exit(code), which ends the server; what sends anything may find it")
 	withParent := flag.Bool("with-parent", false, "end when the thread that started it ends, however that comes about")
+	secure := newTLSFlags()
 	flag.Parse()
 	if *withParent {
 		endWithParent()
@@ -72,7 +73,7 @@ func Main(options ...server.Option) {
 	if *files {
 		options = append(options, server.WithFileDescriptors(nil))
 	}
-	s, err := server.New(options...)
+	s, err := server.New(append(options, secure.options()...)...)
 	if err != nil {
 		fail(err)
 	}
@@ -100,8 +101,8 @@ func serve(s *server.Server, address string) error {
 	if err != nil {
 		return err
 	}
-	if listener.Addr().Network() == "tcp" {
-		address = "tcp:" + listener.Addr().String()
+	if network := listener.Addr().Network(); network != "unix" {
+		address = network + ":" + listener.Addr().String()
 	}
 	fmt.Println("ready", address)
 	return s.Serve(ctx, listener)

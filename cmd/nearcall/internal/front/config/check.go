@@ -158,6 +158,8 @@ func (c *checker) address(key, text string) string {
 	switch {
 	case err != nil:
 		c.fail(key, "%s", strings.TrimPrefix(err.Error(), "nearcall: "))
+	case parsed.Network == "tls":
+		c.fail(key, "address %q: the front passes connections on as they are, and whoever gets them speaks TLS itself: write tcp: in place of tls:", text)
 	case strings.Contains(text, "?"):
 		c.fail(key, "address %q: parameters are for calls; remove what follows the ?", text)
 	default:

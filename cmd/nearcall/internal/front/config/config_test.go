@@ -118,7 +118,7 @@ func TestErrors(t *testing.T) {
 		"unknown key":        {`otherwise = "close"`, `otherwhere = "close"`, []string{`front.toml:25: "otherwhere" is not known here: sockets, weights, users, wait_ms and otherwise are`}},
 		"unknown table":      {`[timeouts]`, `[timeout]`, []string{"front.toml:30:", "is not known here", "[timeouts]"}},
 		"address missing":    {`address = "tcp:127.0.0.1:8080"`, ``, []string{"front.toml:2: the address is missing: write address ="}},
-		"bad address":        {`"tcp:127.0.0.1:8080"`, `"127.0.0.1:8080"`, []string{"front.toml:4: ", "unix and tcp are known"}},
+		"bad address":        {`"tcp:127.0.0.1:8080"`, `"127.0.0.1:8080"`, []string{"front.toml:4: ", "unix, tcp and tls are known"}},
 		"parameters":         {`"unix:/run/front.sock"`, `"unix:/run/front.sock?shm=off"`, []string{"front.toml:9: ", "remove what follows the ?"}},
 		"bad protocol":       {`protocol = "http"`, `protocol = "https"`, []string{`front.toml:5: protocol is "https": write "http", "tls"`}},
 		"two of one name":    {`address = "unix:/run/front.sock"`, "address = \"unix:/run/front.sock\"\nname = \"web\"", []string{`front.toml:8: another [[listen]] has the name "web"`}},

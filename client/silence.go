@@ -1,0 +1,135 @@
+package client
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/address"
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+const askAfter = wire.PeerAskMs * time.Millisecond
+
+// A silence notices a server that says nothing while calls wait for it: it is asked (PING)
+// when nothing has come for peer_ask_ms, and the connection has ended when nothing has come
+// for limit. It is for other machines only: a server of this one that does not answer was
+// stopped, and may go on.
+type silence struct {
+	limit time.Duration // 0: off
+	// heardNs is when something came last. Only the goroutine that reads sets it.
+	heardNs atomic.Uint64
+
+	// These are guarded by connection.mu. sinceNs is when calls began to wait, and askedNs
+	// was heardNs, or sinceNs, when the server was asked last.
+	timer   *time.Timer
+	armed   bool
+	sinceNs uint64
+	askedNs uint64
+}
+
+// A silentError is why a connection has ended on which nothing came for so long.
+type silentError struct{ limit time.Duration }
+
+// Error implements error.
+func (e *silentError) Error() string {
+	return fmt.Sprintf("nothing came from the server for %v while a call waited; the server, its machine or the way there is gone", e.limit)
+}
+
+// Is makes it errNoAnswer: an endpoint that is silent is left alone until it answers.
+func (e *silentError) Is(target error) bool { return target == errNoAnswer }
+
+func (s *silence) init(limit time.Duration, nowNs uint64) {
+	if limit > 0 {
+		s.limit = limit
+		s.heardNs.Store(nowNs)
+	}
+}
+
+// setSilence sets the silence of all endpoints: what the option says, or what an endpoint's
+// parameter says. A caller that has other endpoints should go there soon.
+func (c *config) setSilence(list address.List) {
+	for _, group := range list.Groups {
+		for i := range group {
+			at := &group[i]
+			switch {
+			case c.silence != 0:
+				at.Silence = c.silence
+			case at.Silence == 0 && list.Count() > 1:
+				at.Silence = wire.TcpSilenceMs * time.Millisecond
+			}
+		}
+	}
+}
+
+// heard notes that something has come. The goroutine that reads calls it.
+func (c *connection) heard() {
+	if c.silence.limit > 0 {
+		c.silence.heardNs.Store(c.client.clock.Ns())
+	}
+}
+
+// watchSilence makes sure that silence is noticed from now on, when a call has begun to wait.
+// Preconditions: c.mu is held.
+func (c *connection) watchSilence() {
+	s := &c.silence
+	if c.calls.waiting == 1 {
+		s.sinceNs = c.client.clock.Ns()
+	}
+	if s.armed {
+		return
+	}
+	s.armed = true
+	first := min(askAfter, s.limit)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(first, c.lookForSilence)
+		return
+	}
+	s.timer.Reset(first)
+}
+
+// lookForSilence is what the timer does. It goes on while calls wait.
+func (c *connection) lookForSilence() {
+	c.mu.Lock()
+	s := &c.silence
+	if c.calls.waiting == 0 {
+		s.armed = false
+		c.mu.Unlock()
+		return
+	}
+	lastNs := max(s.heardNs.Load(), s.sinceNs)
+	quiet := time.Duration(c.client.clock.Ns() - lastNs)
+	if quiet >= s.limit {
+		s.armed = false
+		c.mu.Unlock()
+		c.close(&loss{cause: &silentError{s.limit}})
+		return
+	}
+	writer, next := false, askAfter-quiet
+	if quiet >= askAfter {
+		next = s.limit - quiet
+		if s.askedNs != lastNs {
+			s.askedNs = lastNs
+			writer = c.askLocked()
+		}
+	}
+	s.timer.Reset(min(next, s.limit-quiet))
+	c.mu.Unlock()
+	if writer {
+		c.flush()
+	}
+}
+
+// askLocked sends a PING that nobody waits for: whatever comes ends the silence. Its result is
+// that of appendLocked. Preconditions: c.mu is held.
+func (c *connection) askLocked() (writer bool) {
+	number := c.pings.add(make(chan struct{}))
+	return c.appendLocked(&wire.Frame{Header: wire.Header{Type: wire.Ping}, Payload: binary.LittleEndian.AppendUint64(nil, number)})
+}
+
+func (s *silence) stop() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}

@@ -1,0 +1,107 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
+)
+
+const silence = 500 * time.Millisecond
+
+// A server that says nothing, not even when it is asked, has gone.
+func TestSilentServer(t *testing.T) {
+	for name, how := range map[string]func(p *peer) client.Option{
+		"the option says so": func(*peer) client.Option { return client.WithSilence(silence) },
+		"the address says so": func(p *peer) client.Option {
+			p.address += fmt.Sprintf("?silence=%d", silence.Milliseconds())
+			return client.WithTimeout(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			overNetworks(t, func(t *testing.T, p *peer) {
+				c := p.client(how(p), client.WithAttempts(1))
+				late := measureLateness()
+				done := begin(context.Background(), c, "echo", nil)
+				conn := p.serve()
+				conn.expect(wire.Request)
+				began := time.Now()
+				conn.expect(wire.Ping)
+				got := wait(t, done)
+				took := time.Since(began)
+				expectFailure(t, got.err, status.Unavailable, status.OutcomeUnknown)
+				if !strings.Contains(got.err.Error(), "nothing came from the server for 500ms") {
+					t.Error(got.err)
+				}
+				expectOnTime(t, took, silence, late())
+			})
+		})
+	}
+}
+
+// A server that answers is there, however long its functions take, and nothing is asked while
+// no call waits.
+func TestServerThatAnswersIsNotSilent(t *testing.T) {
+	overNetworks(t, func(t *testing.T, p *peer) {
+		c := p.client(client.WithSilence(silence))
+		done := begin(context.Background(), c, "echo", nil)
+		conn := p.serve()
+		request := conn.expect(wire.Request)
+		for began := time.Now(); time.Since(began) < 3*silence; {
+			conn.send(wire.Frame{Header: wire.Header{Type: wire.Pong}, Payload: conn.expect(wire.Ping).Payload})
+		}
+		conn.reply(request, []byte("late"))
+		expectReply(t, wait(t, done), "late")
+		must(t, conn.SetReadDeadline(time.Now().Add(2*silence)))
+		if n, err := conn.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("while no call waits, the caller sends %d bytes (%v)", n, err)
+		}
+	})
+}
+
+// A call that waits for a server which is gone should not wait for long if there are others,
+// and the next one goes to these.
+func TestSilentServerOfSeveral(t *testing.T) {
+	near, far := newRemotePeer(t, "tcp"), newRemotePeer(t, "tcp")
+	c := newClient(t, near.address+" | "+far.address, client.WithAttempts(1))
+	done := begin(context.Background(), c, "echo", nil)
+	conn := near.serve()
+	conn.reply(conn.expect(wire.Request), []byte("near"))
+	expectReply(t, wait(t, done), "near")
+	done = begin(context.Background(), c, "echo", nil)
+	conn.expect(wire.Request)
+	got := wait(t, done)
+	expectFailure(t, got.err, status.Unavailable, status.OutcomeUnknown)
+	expectOnTime(t, got.took, wire.TcpSilenceMs*time.Millisecond, got.late)
+	done = begin(context.Background(), c, "echo", nil)
+	conn = far.serve()
+	conn.reply(conn.expect(wire.Request), []byte("far"))
+	expectReply(t, wait(t, done), "far")
+}
+
+// A local server that does not answer was stopped, and may go on.
+func TestLocalServersMayBeSilent(t *testing.T) {
+	p := newPeer(t)
+	c := p.client(client.WithSilence(100 * time.Millisecond))
+	done := begin(context.Background(), c, "echo", nil)
+	conn := p.serve()
+	request := conn.expect(wire.Request)
+	time.Sleep(300 * time.Millisecond)
+	conn.reply(request, []byte("late"))
+	expectReply(t, wait(t, done), "late")
+}
+
+func TestSilenceOutOfRange(t *testing.T) {
+	for _, out := range []time.Duration{time.Millisecond, time.Hour, -2} {
+		if _, err := client.New("tcp:127.0.0.1:1", client.WithSilence(out)); err == nil {
+			t.Errorf("silence %v was accepted", out)
+		}
+	}
+}
