@@ -21,7 +21,10 @@ type connection struct {
 	carrier  transport.OfferingCarrier
 	local    bool // the server is on this machine
 	secure   bool // it is called over TLS
-	welcome  wire.Welcome
+	// looks is the carrier if a caller must look, before it sends, at what has come while
+	// nobody read; nil for a local socket, of which the kernel tells what was not read.
+	looks   transport.QuietCarrier
+	welcome wire.Welcome
 	// clockAheadNs is how far the server's clock is ahead of ours. Deadlines on the
 	// shared clock are sent with this much added.
 	clockAheadNs uint64
@@ -201,6 +204,10 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 	if c.leaving {
 		c.mu.Unlock()
 		return nil, false
+	}
+	if c.looks != nil && !c.nothingCame() {
+		c.mu.Unlock()
+		return c.submitAfterRead(ctx, r)
 	}
 	c.calls.add(r)
 	r.header.CallID = r.id

@@ -73,6 +73,7 @@ func (e *endpoint) handshake(ctx context.Context, conn net.Conn, patience time.D
 	made := e.newConnection(carrier, &welcome, surplus)
 	made.local, made.secure = isLocal(conn), secure
 	if !made.local {
+		made.looks, _ = carrier.(transport.QuietCarrier)
 		made.silence.init(e.address.Silence, welcomeNs)
 	}
 	made.clockAheadNs = clockAhead(welcome.ClockNs, helloNs, welcomeNs)

@@ -93,7 +93,7 @@ func (c *connection) readFrames() error {
 		if err := c.consume(); err != nil {
 			return err
 		}
-		if c.local && c.reader.loneReplies >= loneRepliesMin {
+		if c.rests() && c.reader.loneReplies >= loneRepliesMin {
 			if err := c.rest(); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/client/clienttls"
@@ -39,6 +40,92 @@ func overNetworks(t *testing.T, test func(t *testing.T, p *peer)) {
 	for _, network := range []string{"tcp", "tls"} {
 		t.Run(network, func(t *testing.T) { test(t, newRemotePeer(t, network)) })
 	}
+}
+
+// A caller that is alone reads for itself, so that no other goroutine is woken for its reply.
+func TestLoneCallersReadOverANetwork(t *testing.T) {
+	overNetworks(t, func(t *testing.T, p *peer) {
+		_, c, conn := aloneAt(t, p)
+		first, request := callReading(t, context.Background(), c, conn)
+		second := begin(context.Background(), c, "echo", nil)
+		other := conn.expect(wire.Request)
+		conn.reply(other, []byte("second"))
+		expectReply(t, wait(t, second), "second")
+		conn.reply(request, []byte("first"))
+		expectReply(t, wait(t, first), "first")
+		callAlone(t, c, conn)
+	})
+}
+
+func TestDeadlineWhileTheCallerReadsOverANetwork(t *testing.T) {
+	overNetworks(t, func(t *testing.T, p *peer) {
+		_, c, conn := aloneAt(t, p, client.WithTimeout(time.Minute))
+		done := begin(shortContext(t), c, "echo", nil)
+		request := conn.expect(wire.Request)
+		conn.expect(wire.Cancel)
+		expectTimeout(t, wait(t, done), status.OutcomeUnknown)
+		conn.reply(request, []byte("late"))
+		callAlone(t, c, conn)
+	})
+}
+
+// A request to a server that has gone while nobody read would be taken, and its outcome would
+// be unknown. So its caller looks first.
+func TestServerGoesWhileIdleOverANetwork(t *testing.T) {
+	for name, goes := range map[string]func(*peerConn){
+		"it ends": func(c *peerConn) { c.end() },
+		"it drains and ends": func(c *peerConn) {
+			c.send(wire.Frame{Header: wire.Header{Type: wire.Drain, CallID: 1 << 20}})
+			c.end()
+		},
+		"it complains and ends": func(c *peerConn) {
+			c.fail(wire.Frame{}, status.InvalidArgument, status.OutcomeUnknown)
+			c.end()
+		},
+		"it only drains": func(c *peerConn) { c.send(wire.Frame{Header: wire.Header{Type: wire.Drain, CallID: 1}}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			overNetworks(t, func(t *testing.T, p *peer) {
+				_, c, conn := aloneAt(t, p, client.WithAttempts(1))
+				goes(conn)
+				done := begin(context.Background(), c, "echo", nil)
+				fresh := p.serve()
+				fresh.reply(fresh.expect(wire.Request), []byte("fresh"))
+				expectReply(t, wait(t, done), "fresh")
+			})
+		})
+	}
+}
+
+// What has come while nobody read is no reason to open another connection.
+func TestServerSaysSomethingWhileIdle(t *testing.T) {
+	overNetworks(t, func(t *testing.T, p *peer) {
+		_, c, conn := aloneAt(t, p)
+		conn.send(wire.Frame{Header: wire.Header{Type: wire.Ping}, Payload: []byte("there?")})
+		done := begin(context.Background(), c, "echo", nil)
+		for {
+			frame := conn.next()
+			switch frame.Type {
+			case wire.Pong:
+			case wire.Ping: // by which the caller knows that what came was read
+				conn.send(wire.Frame{Header: wire.Header{Type: wire.Pong}, Payload: frame.Payload})
+			default:
+				conn.reply(frame, []byte("same"))
+				expectReply(t, wait(t, done), "same")
+				return
+			}
+		}
+	})
+}
+
+func TestIdleConnectionIsReadOverANetwork(t *testing.T) {
+	overNetworks(t, func(t *testing.T, p *peer) {
+		_, _, conn := aloneAt(t, p)
+		conn.send(wire.Frame{Header: wire.Header{Type: wire.Ping}, Payload: []byte("there?")})
+		if pong := conn.expect(wire.Pong); string(pong.Payload) != "there?" {
+			t.Fatalf("got %q", pong.Payload)
+		}
+	})
 }
 
 // Calls end in time although the server reads nothing of what is sent.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/nearcall/nearcall/status"
 )
 
 const (
@@ -24,13 +26,14 @@ const (
 //
 //   - The standby, which is the connection's own goroutine, reads. It does so at first, while
 //     calls overlap, while there are no calls, after a write has failed, and always if the
-//     socket is not a local one.
+//     carrier is neither a local socket nor a transport.QuietCarrier.
 //   - A caller reads, and handles what arrives for others too, until its own call has ended or
 //     was given up. The standby rests. If another goroutine ends that call, it must interrupt the read
 //     afterwards.
 //   - Nobody reads. This is so between the calls of a lone caller, for two ticks of the watch at
 //     most. If the connection has ended by then, a call that cannot be sent is made on another
-//     connection, as if the end had been noticed at once.
+//     connection, as if the end had been noticed at once. Over a network such a call can be
+//     sent, so its caller looks first: see nothingCame.
 //
 // The goroutine that reads is said to have the role; the reader belongs to it.
 type role struct {
@@ -68,6 +71,30 @@ func (c *connection) claim(r *call) (leads, idle bool) {
 		c.reader.memory.waiter.Prepare(r.startNs)
 	}
 	return true, true
+}
+
+// rests reports whether the standby may leave the reading to callers.
+func (c *connection) rests() bool { return c.local || c.looks != nil }
+
+// nothingCame reports whether somebody reads, or nothing has come since nobody does, as far as
+// that can be seen. Otherwise the connection may have ended, and a request would be taken
+// although nobody is there. Preconditions: c.mu is held.
+func (c *connection) nothingCame() bool {
+	if !c.role.resting || c.role.leader != nil {
+		return true
+	}
+	quiet, err := c.looks.Quiet()
+	return quiet && err == nil
+}
+
+// submitAfterRead is submit for a call before which something has come that nobody has read.
+// It lets the standby read that first, and knows by a PING that it has.
+func (c *connection) submitAfterRead(ctx context.Context, r *call) (failure *status.Error, usable bool) {
+	if failure, usable := c.ping(ctx, r); failure != nil || !usable {
+		return failure, usable
+	}
+	r.header.Deadline = c.deadlineField(r)
+	return c.submit(ctx, r)
 }
 
 // unclaim gives the role to the standby, because the caller of r has something else to

@@ -104,7 +104,7 @@ func Carry(conn net.Conn) Carrier {
 		return carrier
 	}
 	if raw := RawOf(conn); raw != nil {
-		return &socketCarrier{stream{conn}, SocketOffer{Raw: raw}}
+		return &socketCarrier{stream{conn}, SocketOffer{Raw: raw}, SocketQuiet{Raw: raw}}
 	}
 	return stream{conn}
 }
@@ -132,4 +132,5 @@ func CertaintyOf(conn net.Conn) Certainty {
 type socketCarrier struct {
 	stream
 	SocketOffer
+	SocketQuiet
 }

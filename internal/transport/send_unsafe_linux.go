@@ -20,3 +20,15 @@ func sendQuickly(socket int, b []byte) (n int, failure syscall.Errno) {
 	}
 	return int(sent), 0
 }
+
+// peekQuickly looks whether a byte has arrived, in the same way, and leaves it where it is.
+// It returns 0 without a failure at the end of the stream.
+func peekQuickly(socket int) (arrived int, failure syscall.Errno) {
+	var b [1]byte
+	n, _, failure := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(socket), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+		unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	if failure != 0 {
+		return 0, failure
+	}
+	return int(n), 0
+}

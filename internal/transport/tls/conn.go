@@ -226,6 +226,15 @@ func (c *Conn) Write(b []byte) (int, error) {
 // Certainty implements transport.Carrier.
 func (c *Conn) Certainty() transport.Certainty { return transport.TakenOnly }
 
+// Quiet implements transport.QuietCarrier. A frame that crypto/tls holds cannot be seen here,
+// and is found with the next reply. The end of the stream is seen: it is the end of the socket.
+func (c *Conn) Quiet() (bool, error) {
+	if c.sink.quiet == nil {
+		return false, nil
+	}
+	return c.sink.quiet.Quiet()
+}
+
 // Close ends the connection. What was taken and not sent is still sent, for
 // write_timeout_ms at most; Gone tells when that is over.
 func (c *Conn) Close() error {

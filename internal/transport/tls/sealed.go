@@ -33,6 +33,7 @@ type sink struct {
 	// the one that empties sealed, uses it.
 	offer  transport.OfferingCarrier
 	taking func(transport.Room) (done bool) // takeRoom, made once
+	quiet  transport.QuietCarrier           // the socket, or nil
 
 	// slots is not nil while a server agrees on keys; see enterSlot. Only the goroutine that
 	// does so uses these.
@@ -63,7 +64,9 @@ type sink struct {
 
 func (s *sink) init(socket net.Conn) {
 	s.socket, s.gone = socket, make(chan struct{})
-	s.offer, _ = transport.Carry(socket).(transport.OfferingCarrier)
+	carrier := transport.Carry(socket)
+	s.offer, _ = carrier.(transport.OfferingCarrier)
+	s.quiet, _ = carrier.(transport.QuietCarrier)
 	s.taking = s.takeRoom
 	s.changed.L = &s.mu
 }
