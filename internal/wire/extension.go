@@ -82,6 +82,22 @@ func WithoutExtension(b []byte, t ExtensionType) []byte {
 	return kept
 }
 
+// AppendEndToEnd appends those extensions of from that travel from the caller to the function or
+// back, however many connections are between them: trace context, idempotency key and metadata.
+// All others concern the two ends of one connection. Preconditions: from was accepted by
+// CheckExtensions.
+func AppendEndToEnd(b, from []byte) []byte {
+	for len(from) > 0 {
+		t, _, rest := NextExtension(from)
+		switch t {
+		case ExtensionTraceParent, ExtensionIdempotencyKey, ExtensionMetadata:
+			b = append(b, from[:len(from)-len(rest)]...)
+		}
+		from = rest
+	}
+	return b
+}
+
 // UnknownMandatory returns the first extension type that must be understood
 // and is none of known.
 func UnknownMandatory(b []byte, known ...ExtensionType) (ExtensionType, bool) {
