@@ -384,6 +384,36 @@ const (
 	// caller waits no longer than its deadline in any case.
 	AskWaitMs = 1000
 
+	// BusWindowBytes (bytes): bytes that may be on their way in each direction of
+	// a connection over a message bus; less if a hub has more than 256
+	// connections. Why: two hundred and fifty-six of them take 256 MiB when nobody
+	// reads; a window of 1 MiB carries 100 MB/s at 10 ms.
+	BusWindowBytes        = 1048576
+	BusWindowBytesCeiling = 16777216
+
+	// BusMessageBytesMax (bytes): bytes of a connection in one message of the bus;
+	// an engine that takes less has less. Why: a quarter of what NATS takes by
+	// default, so that a large value does not hold up others for long.
+	BusMessageBytesMax = 262144
+
+	// BusDelayMsMax (ms): by how much a message may be later than the quickest of
+	// its connection, before the connection is ended. Why: a request whose caller
+	// has given it up must not start when a cut heals.
+	BusDelayMsMax = 1000
+
+	// BusStreamsMax (connections): connections over the bus that a hub has at a
+	// time. Why: 1,000 hosts with four each.
+	BusStreamsMax = 4096
+
+	// BusStreamsPerPeerMax (connections): the same with one other hub. Why: one
+	// peer cannot take all of them.
+	BusStreamsPerPeerMax = 64
+
+	// BusProbeMs (ms): how long a hub waits for anything from its peer after it
+	// has sent something, before it asks whether the peer is there. Why: three
+	// questions within a second.
+	BusProbeMs = 300
+
 	// HandoffWindow (handoffs): GIVEs that wait for their answer on one channel,
 	// in one direction. Why: below what the kernel lets be in flight.
 	HandoffWindow        = 64

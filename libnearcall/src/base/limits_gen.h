@@ -242,6 +242,25 @@
 /* ms: how long an answer to ASK waits for functions that were started to return. */
 #define NC_ASK_WAIT_MS 1000
 
+/* bytes: bytes that may be on their way in each direction of a connection over a message bus; less if a hub has more than 256 connections. */
+#define NC_BUS_WINDOW_BYTES 1048576
+#define NC_BUS_WINDOW_BYTES_CEILING 16777216
+
+/* bytes: bytes of a connection in one message of the bus; an engine that takes less has less. */
+#define NC_BUS_MESSAGE_BYTES_MAX 262144
+
+/* ms: by how much a message may be later than the quickest of its connection, before the connection is ended. */
+#define NC_BUS_DELAY_MS_MAX 1000
+
+/* connections: connections over the bus that a hub has at a time. */
+#define NC_BUS_STREAMS_MAX 4096
+
+/* connections: the same with one other hub. */
+#define NC_BUS_STREAMS_PER_PEER_MAX 64
+
+/* ms: how long a hub waits for anything from its peer after it has sent something, before it asks whether the peer is there. */
+#define NC_BUS_PROBE_MS 300
+
 /* handoffs: GIVEs that wait for their answer on one channel, in one direction. */
 #define NC_HANDOFF_WINDOW 64
 #define NC_HANDOFF_WINDOW_CEILING 240
