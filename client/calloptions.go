@@ -203,6 +203,9 @@ func checkInterceptors(interceptors []intercept.Interceptor) error {
 
 // takeMetadata reads the metadata of a reply where somebody asks for them.
 func (r *call) takeMetadata(extensions []byte) {
+	if len(extensions) > 0 && r.passed != nil {
+		r.passed.answer = wire.AppendEndToEnd(nil, extensions)
+	}
 	if len(extensions) > 0 && (r.options.reply != nil || r.intercepted) {
 		r.metadata = wire.Metadata(extensions)
 	}

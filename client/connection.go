@@ -31,6 +31,7 @@ type connection struct {
 	functions    *functionTable
 	stores       storeTable
 	silence      silence
+	counted      *countedCarrier // the carrier, if that may say what was not delivered
 
 	// left is closed when nothing may be sent any more, and ended when the reader has
 	// returned.
@@ -150,6 +151,9 @@ func (c *connection) prepare(r *call) *status.Error {
 	case r.frameType == wire.Request:
 		r.header.FunctionID = c.functions.find(r.name)
 	}
+	if failure := c.putCheck(r); failure != nil {
+		return failure
+	}
 	if r.header.FunctionID == 0 {
 		if err := schema.CheckFunctionName(r.name); err != nil {
 			return notExecuted(status.InvalidArgument, "%w", err)
@@ -219,6 +223,7 @@ func (c *connection) submit(ctx context.Context, r *call) (failure *status.Error
 	r.unsent = false
 	r.leads, r.idle = c.claim(r)
 	c.traffic.countRequest(&r.header)
+	c.noteTaken(r)
 	writer, gather := c.sendLocked(r)
 	shared := c.calls.waiting > 1
 	c.offerPlaces()

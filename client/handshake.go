@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -47,8 +48,9 @@ func (e *endpoint) handshake(ctx context.Context, conn net.Conn, patience time.D
 	}
 	carrier, ok := transport.Carry(conn).(transport.OfferingCarrier)
 	if !ok {
-		return nil, notExecuted(status.Internal, "the connection to %s, a %T, cannot be written to without waiting; the dialer must return one of package net", e.address, conn)
+		return nil, notExecuted(status.Internal, "the connection to %s, a %T, cannot be written to without waiting; the dialer must return one of package net, or one that offers room itself", e.address, conn)
 	}
+	carrier, counts := counted(carrier)
 	// The end of ctx replaces this deadline. If setting it fails, ctx bounds the wait alone.
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	release := boundByContext(ctx, conn)
@@ -61,7 +63,7 @@ func (e *endpoint) handshake(ctx context.Context, conn net.Conn, patience time.D
 	}
 	offered := e.features(conn)
 	helloNs := e.client.clock.Ns()
-	welcome, surplus, err := e.exchangeHello(conn, offered)
+	welcome, surplus, err := e.exchangeHello(carrier, offered)
 	welcomeNs := e.client.clock.Ns()
 	release()
 	if err != nil {
@@ -71,6 +73,7 @@ func (e *endpoint) handshake(ctx context.Context, conn net.Conn, patience time.D
 		return nil, err
 	}
 	made := e.newConnection(carrier, &welcome, surplus)
+	made.counted = counts
 	made.local, made.secure = isLocal(conn), secure
 	if !made.local {
 		made.looks, _ = carrier.(transport.QuietCarrier)
@@ -114,7 +117,7 @@ func boundByContext(ctx context.Context, conn net.Conn) (release func()) {
 	}
 }
 
-func (e *endpoint) exchangeHello(conn net.Conn, offered wire.Feature) (welcome wire.Welcome, surplus []byte, err error) {
+func (e *endpoint) exchangeHello(conn io.ReadWriter, offered wire.Feature) (welcome wire.Welcome, surplus []byte, err error) {
 	hello := wire.Hello{VersionMin: wire.Version, VersionMax: wire.Version, Offered: offered,
 		ProcessID: uint32(os.Getpid()), FrameBytesMax: uint32(e.client.config.frameBytesMax),
 		ValueBytesMax: uint64(e.client.config.valueBytesMax), ClockNs: e.client.clock.Ns(), StreamCreditBytes: wire.StreamCreditBytes, Software: e.client.config.name}

@@ -178,9 +178,11 @@ func WithAnyServerUser() Option {
 // address has several endpoints, dial is given one of them, and is called by one goroutine at
 // a time for each.
 //
-// It must return a connection of package net, which has a descriptor of the kernel. A
-// connection that has none, such as one of crypto/tls or of net.Pipe, is refused before
-// anything is sent. For a tls: address, TLS is spoken on the connection that dial returns. The user that a local server runs as is checked as without a dialer: see
+// It must return a connection of package net, which has a descriptor of the kernel, or one of
+// Nearcall's own that takes bytes without waiting, such as that of a gateway's bus. Any other
+// connection, such as one of crypto/tls or of net.Pipe, is refused before anything is sent. For
+// a tls: address, TLS is spoken on the connection that dial returns. The user that a local server
+// runs as is checked as without a dialer: see
 // WithAnyServerUser.
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
 	return func(c *config) { c.dial = dial }

@@ -81,6 +81,9 @@ type ending struct {
 	// change any more.
 	marks startMarks
 	final bool
+	// undelivered is set if the carrier says that nothing was delivered from this byte on.
+	undelivered     bool
+	undeliveredFrom uint64
 }
 
 // survey collects the evidence for an ending. Preconditions: c.mu is held.
@@ -90,13 +93,16 @@ func (c *connection) survey(why *loss) *ending {
 	e := &ending{address: c.endpoint.address.String(), why: why, alone: c.calls.used == 1, partial: c.partial}
 	e.takenID, e.lastID = c.output.progress()
 	e.marks, e.final = c.marks, c.closing == nil && !why.protocol && (isEOF(why.cause) || why.reset)
+	if c.counted != nil {
+		e.undeliveredFrom, e.undelivered = c.counted.of.UndeliveredFrom()
+	}
 	return e
 }
 
 // failureOf applies the table "From event to outcome" of spec/call-semantics.md to a
 // call on a connection that has ended.
 func (e *ending) failureOf(r *call) *status.Error {
-	if !r.inMemory && r.id > e.takenID {
+	if !r.inMemory && r.id > e.takenID || e.neverArrived(r) {
 		return e.failure(status.OutcomeNotExecuted)
 	}
 	if code, outcome, found := e.partial.tells(r.id, e.alone); found && !e.why.protocol {

@@ -51,6 +51,8 @@ type call struct {
 
 	// options are those of the view that the call is made through.
 	options *callOptions
+	// passed is not nil if the call passes on what others have encoded.
+	passed *passedOn
 
 	// at is the endpoint that was used last, if there are several. spills means that the call
 	// goes elsewhere instead of waiting for a place.
@@ -76,6 +78,8 @@ type call struct {
 	expired bool
 	// inMemory is set if the request went through shared memory.
 	inMemory bool
+	// takenBefore is what the carrier had taken before the request, if that is counted.
+	takenBefore uint64
 
 	// leads and idle say how the call began to wait; see role. unsent is set if the
 	// connection ended before the kernel had taken the whole request.
@@ -168,7 +172,7 @@ func (c *call) reset() {
 	c.name, c.payload, c.reply, c.failure, c.metadata = "", nil, nil, nil, nil
 	c.roundTrip = 0
 	c.at, c.spills = nil, false
-	c.usage, c.function, c.refusal, c.refusedHash = nil, nil, nil, ""
+	c.usage, c.function, c.refusal, c.refusedHash, c.passed = nil, nil, nil, "", nil
 	c.dynamic.encodedBy = nil
 	c.files.Close()
 	c.beside.Drop()

@@ -1,5 +1,11 @@
-// Package forward describes calls that are passed on as they came: a server takes them for
-// functions that run elsewhere, and a client sends them there. Neither decodes a value.
+// Package forward is what a proxy consists of: a server whose functions run somewhere else.
+// The server registers a description and a Func (server.RegisterForwarded). The Func passes the
+// request on as its caller has encoded it. Client.Forward of package client is such a Func:
+//
+//	f, err := c.Describe(ctx, "reserve")
+//	err = s.RegisterForwarded(f.JSON(), c.Forward)
+//
+// Deadline and cancellation travel by the context, and the outcome of a call by its error.
 package forward
 
 import (
@@ -8,30 +14,33 @@ import (
 	"github.com/nearcall/nearcall/intercept"
 )
 
-// A Request is a call as its caller has encoded it.
+// A Request is a call as its caller has encoded it. It is valid until the Func returns, and
+// must not be changed.
 type Request struct {
-	// Function is the function's name.
+	// Function is the name of the function.
 	Function string
-	// Codec says how Payload is encoded.
+	// Codec says how the payload is encoded. The reply is encoded in the same way.
 	Codec intercept.Codec
-	// Check is that of the description by which Payload was encoded, and 0 if it was by none.
+	// Check is that of the description by which the payload was encoded, or 0 if none was used.
 	Check uint32
-	// Payload holds the arguments. It is valid until the call ends.
+	// Payload holds the arguments.
 	Payload []byte
-	// Extensions are trace context, idempotency key and metadata, in the form of the wire.
-	// They are valid until the call ends.
+	// Extensions are what travels from end to end: trace context, idempotency key and
+	// metadata, as spec/wire-format.md encodes them.
 	Extensions []byte
 }
 
-// A Reply is what a forwarded call returned, as the server has encoded it: in the codec of
-// the request.
+// A Reply is the answer to a Request.
 type Reply struct {
+	// Payload is dst with the encoded result behind it.
 	Payload []byte
-	// Extensions is metadata, in the form of the wire.
+	// Extensions are the metadata of the answer, which an error may have as well.
 	Extensions []byte
 }
 
-// A Func passes a call on. The payload of its reply may lie in dst, which it may also ignore.
-// Its error is a *status.Error whose outcome says whether the function has run. It may be
-// called by several goroutines at once.
+// A Func passes a request on and returns the answer. It appends the result to dst, which may be
+// nil. An error should be a *status.Error whose outcome says what became of the function: that
+// outcome is told to the caller as it is. An error without an outcome counts as unknown.
+//
+// A Func may be called by any number of goroutines, and must return when ctx ends.
 type Func func(ctx context.Context, request *Request, dst []byte) (Reply, error)

@@ -19,6 +19,9 @@ func (r *reader) runApart(f *function, expiryNs uint64, held bool) {
 		server: c.server, connection: c, id: r.frame.CallID, function: f, codec: r.frame.Codec,
 		context: r.newContext(f, expiryNs), marks: r.marks, held: held, gathers: true, stored: r.stored,
 	}
+	if f.forward != nil {
+		e.forwarded = r.toForward(f)
+	}
 	if !r.givePayload(e) {
 		r.refuse(f, c.user.input.refusal(int64(len(r.frame.Payload))))
 		return

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime/debug"
 
+	"github.com/nearcall/nearcall/forward"
 	"github.com/nearcall/nearcall/internal/codec"
 	"github.com/nearcall/nearcall/internal/descriptors"
 	"github.com/nearcall/nearcall/internal/msgpack"
@@ -36,6 +37,7 @@ type execution struct {
 	marks      *sharedmemory.Marks
 	files      *descriptors.Table // nil if the function passes no files
 	stored     *storedPayload     // where the payload lies, nil unless that is a store
+	forwarded  *forward.Request   // what is passed on, except for the payload; nil unless the function is forwarded
 	held       bool               // must wait until there is room for the reply
 	observed   *observe.Call      // what the observer is told, nil without an observer
 
@@ -138,6 +140,9 @@ func (e *execution) call(ctx context.Context) (err error) {
 		}
 	}
 	e.called = true
+	if e.function.forward != nil {
+		return e.callForwarded(ctx)
+	}
 	if e.codec == wire.CodecRaw && e.function.raw != nil {
 		e.result, err = e.function.raw(ctx, e.payload)
 		return err
@@ -291,14 +296,7 @@ func (e *execution) settle(err error) error {
 		return nil
 	}
 	failure := *status.FromError(withOutcome(err))
-	switch {
-	case !e.called:
-		failure.Outcome = status.OutcomeNotExecuted
-	case e.callError != nil:
-		failure.Outcome = status.FromError(e.callError).Outcome
-	default:
-		failure.Outcome = status.OutcomeExecuted
-	}
+	failure.Outcome = e.outcome()
 	return &failure
 }
 
@@ -354,12 +352,9 @@ func sayPanic(cause any) string {
 func (e *execution) recovered(cause, did string) error {
 	e.server.config.logger.Error("function "+did,
 		"function", e.function.name, "panic", cause, "stack", string(debug.Stack()))
-	outcome := status.OutcomeExecuted
-	if !e.called {
-		outcome = status.OutcomeNotExecuted // an interceptor panicked before the function ran
-	}
 	return &status.Error{
-		Code: status.Internal, Outcome: outcome,
+		// An interceptor may have panicked before the function ran.
+		Code: status.Internal, Outcome: e.outcome(),
 		Message: fmt.Sprintf("function %s %s; the server's log has the stack", e.function.name, did),
 		Cause:   errors.New("panic"),
 	}

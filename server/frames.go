@@ -53,7 +53,7 @@ func (r *reader) onResolve() (bool, error) {
 	}
 	f := c.service.table.byName[string(r.frame.Payload)]
 	if f == nil {
-		c.sendFailure(r.frame.CallID, noSuchFunction(string(r.frame.Payload)))
+		c.sendFailure(r.frame.CallID, c.server.noSuchFunction(string(r.frame.Payload)))
 		return true, nil
 	}
 	if len(f.description) > c.agreed.frameBytesMax {
@@ -154,7 +154,7 @@ func (r *reader) function() (*function, error) {
 	}
 	f := c.service.table.byName[string(name)]
 	if f == nil {
-		return nil, noSuchFunction(string(name))
+		return nil, c.server.noSuchFunction(string(name))
 	}
 	return f, r.checkMandatory()
 }
@@ -173,7 +173,13 @@ func (r *reader) checkMandatory() error {
 	return nil
 }
 
-func noSuchFunction(name string) *status.Error {
+// noSuchFunction returns the error for a name that is not in the table.
+func (s *Server) noSuchFunction(name string) *status.Error {
+	if s.config.unknownFunctions != nil {
+		if err := s.config.unknownFunctions(name); err != nil {
+			return status.FromError(withOutcome(err)).With(status.OutcomeNotExecuted)
+		}
+	}
 	return refusedf(status.Unimplemented, "the server has no function %.255q; `nearcall list ADDRESS` shows what it has", name)
 }
 

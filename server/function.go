@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nearcall/nearcall/forward"
 	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/internal/dispatch"
 )
@@ -41,6 +42,7 @@ type function struct {
 	description []byte
 	check       uint32 // the check of the description
 	raw         func(ctx context.Context, data []byte) ([]byte, error)
+	forward     forward.Func // nil, or what passes calls on in place of everything else
 	maxRunTime  time.Duration
 	// argumentBytesMax bounds the arguments' bytes as they come, of which the function makes up
 	// to runBytesPerByte each while it runs; 0 means neither.

@@ -27,6 +27,9 @@ type config struct {
 	observer     *observe.Observer
 	software     string
 
+	// unknownFunctions says what calls of functions get that there are none, nil: the usual.
+	unknownFunctions func(name string) error
+
 	allowedUsers      []uint32
 	allowedGroups     []uint32
 	allowedIdentities patterns // nil: no list
@@ -138,6 +141,16 @@ func WithInterceptor(interceptor intercept.Interceptor) Option {
 // CallFromContext tells what has come with the request.
 func WithObserver(observer *observe.Observer) Option {
 	return func(c *config) { c.observer = observe.Join(c.observer, observer) }
+}
+
+// WithUnknownFunctions sets what callers are told that name a function which the server does
+// not have: the error that say returns. With nil they get UNIMPLEMENTED, as without the option. A
+// proxy that does not know yet what others serve may say UNAVAILABLE, so that callers try again.
+// A *status.Error keeps its code; its outcome is always *not executed*. say is called while
+// requests are read, by any number of goroutines, so it must not wait. It is not asked about
+// names that are registered.
+func WithUnknownFunctions(say func(name string) error) Option {
+	return func(c *config) { c.unknownFunctions = say }
 }
 
 // WithAllowedUsers admits only peers that have one of these user ids, or belong to one

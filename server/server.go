@@ -105,12 +105,22 @@ func (s *Server) Register(name string, fn any, options ...FunctionOption) error 
 
 func (s *Server) register(name string, fn any, options []FunctionOption) error {
 	if strings.HasPrefix(name, reservedPrefix) {
-		return fmt.Errorf("nearcall: register %q: names that begin with %q are the system's own", name, reservedPrefix)
+		return reserved(name)
 	}
 	made, err := s.newFunction(name, fn, options)
 	if err != nil {
 		return err
 	}
+	return s.enter(made)
+}
+
+func reserved(name string) error {
+	return fmt.Errorf("nearcall: register %q: names that begin with %q are the system's own", name, reservedPrefix)
+}
+
+// enter adds a function to those that will be served.
+func (s *Server) enter(made *function) error {
+	name := made.name
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.table != nil {
@@ -182,12 +192,9 @@ func (t *functionTable) keepBytes(id uint32) bool {
 }
 
 func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*function, error) {
-	var c functionConfig
-	for _, option := range options {
-		option(&c)
-	}
-	if slices.ContainsFunc(c.interceptors, func(i intercept.Interceptor) bool { return i == nil }) {
-		return nil, fmt.Errorf("nearcall: register %q: Intercept: an interceptor is nil", name)
+	c, err := optionsOf(name, options)
+	if err != nil {
+		return nil, err
 	}
 	if c.identities != nil {
 		if err := checkPatterns(c.identities); err != nil {
@@ -204,18 +211,38 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	if err != nil {
 		return nil, err
 	}
-	f := &function{Function: made, name: name, maxRunTime: c.maxRunTime, raw: made.Raw()}
+	f := s.describeFunction(made, c)
+	f.raw = made.Raw()
 	// A function that passes files may wait for them, and sending them may wait for the
 	// kernel.
-	f.interceptors = slices.Concat(s.config.interceptors, c.interceptors)
-	f.needsContext = made.TakesContext() || len(f.interceptors) > 0 || s.config.observer != nil
 	f.mayInline = !c.apart && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
 	f.borrows, f.identities = c.borrows, c.identities
 	f.keepsBytes = !f.borrows && len(f.interceptors) == 0 && made.Description().HoldsBytes()
+	return f, nil
+}
+
+// describeFunction makes what functions have in common, whatever runs them.
+func (s *Server) describeFunction(made *dispatch.Function, c *functionConfig) *function {
+	description := made.Description()
+	f := &function{Function: made, name: description.Name, maxRunTime: c.maxRunTime}
+	f.interceptors = slices.Concat(s.config.interceptors, c.interceptors)
+	f.needsContext = made.TakesContext() || len(f.interceptors) > 0 || s.config.observer != nil
 	f.provenAt.Store(provenCalls)
-	f.description, f.check = made.Description().AppendMessagePack(nil), made.Description().Check()
+	f.description, f.check = description.AppendMessagePack(nil), description.Check()
 	if c.maxConcurrency > 0 {
 		f.slots = make(chan struct{}, c.maxConcurrency)
 	}
-	return f, nil
+	return f
+}
+
+// optionsOf returns what the options of a function say.
+func optionsOf(name string, options []FunctionOption) (*functionConfig, error) {
+	var c functionConfig
+	for _, option := range options {
+		option(&c)
+	}
+	if slices.ContainsFunc(c.interceptors, func(i intercept.Interceptor) bool { return i == nil }) {
+		return nil, fmt.Errorf("nearcall: register %q: Intercept: an interceptor is nil", name)
+	}
+	return &c, nil
 }

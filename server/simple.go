@@ -278,7 +278,7 @@ func (e *execution) within(ctx context.Context) (_ context.Context, release func
 func (c *connection) admitSimple(request *simpleRequest) (*function, time.Duration, error) {
 	f := c.service.table.byName[string(request.function)]
 	if f == nil {
-		return nil, 0, noSuchFunction(string(request.function))
+		return nil, 0, c.server.noSuchFunction(string(request.function))
 	}
 	if refusal := f.refuses(c.names); refusal != nil {
 		return f, 0, refusal

@@ -220,7 +220,9 @@ func (e *execution) fetchStored() error {
 		return nil
 	}
 	var err error
-	if c.stores.inPlace {
+	// What is passed on is written to other connections, under their locks: no place for memory
+	// that the caller may take away.
+	if c.stores.inPlace && e.function.forward == nil {
 		if e.payload, err = p.lease.store.View(p.bytes); err != nil {
 			return refusedf(status.ResourceExhausted, "the request cannot be read from its store: %w", err)
 		}

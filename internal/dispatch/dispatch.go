@@ -114,6 +114,16 @@ func adapterFor(name string, fn any) (Adapter, error) {
 	return anyShapeAdapter(value)
 }
 
+// Described returns a function that has a description and cannot be called: whoever has it
+// calls in a way of its own.
+func Described(description *schema.Function, options Options) *Function {
+	none := func(of *schema.Function, _ codec.Option) (callFunc, error) {
+		return nil, fmt.Errorf("%s has only a description here", of.Name)
+	}
+	return &Function{description: description, options: options, takesCtx: true,
+		descriptors: description.UsesDescriptors(), adapter: Adapter{bind: none}}
+}
+
 // Description returns what the schema says about the function.
 func (f *Function) Description() *schema.Function { return f.description }
 

@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -76,20 +77,39 @@ func transportName(memory bool) string {
 	return "socket"
 }
 
+// TestForwardedOutcomesAreTrue is TestOutcomesAreTrue with a server in between that passes the
+// calls on, and that is killed as well.
+func TestForwardedOutcomesAreTrue(t *testing.T) {
+	for name, caller := range map[string]string{"C": built.ledger, "Go": built.caller} {
+		t.Run(name, func(t *testing.T) {
+			r := newFaultRun(t, caller, true)
+			r.forwardPath = r.path + ".forwarder"
+			r.wanted = int64(processes.Setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall) / 2)
+			r.torment()
+			r.check()
+			if r.forwarderKills.Load() == 0 {
+				t.Error("no forwarder was killed")
+			}
+		})
+	}
+}
+
 // A faultRun is one torment of a server and its callers.
 type faultRun struct {
-	t          *testing.T
-	caller     string
-	memory     bool // whether callers use shared memory, or may not
-	slowEvery  int
-	timeoutMs  int    // of each call
-	relay      *relay // nil if callers reach the server by themselves
-	path       string
-	further    string // the path of a second server, or "" for none
-	ledgerPath string
-	ledger     *ledger
-	reports    reports
-	witness    *processes.Witness
+	t         *testing.T
+	caller    string
+	memory    bool // whether callers use shared memory, or may not
+	slowEvery int
+	timeoutMs int    // of each call
+	relay     *relay // nil if callers reach the server by themselves
+	path      string
+	further   string // the path of a second server, or "" for none
+	// forwardPath is where a forwarder serves in front of the server, or "" if there is none.
+	forwardPath string
+	ledgerPath  string
+	ledger      *ledger
+	reports     reports
+	witness     *processes.Witness
 
 	wanted         int64 // calls, then torment ends
 	serverKillsMax int   // or this many kills
@@ -100,6 +120,7 @@ type faultRun struct {
 	nextKey        atomic.Uint64
 	serverKills    atomic.Int64
 	callerKills    atomic.Int64
+	forwarderKills atomic.Int64
 	stops          atomic.Int64
 	late           atomic.Int64
 
@@ -135,7 +156,7 @@ func (r *faultRun) address() string {
 	if !r.memory {
 		parameters = "?shm=off"
 	}
-	address := "unix:" + r.path + parameters
+	address := "unix:" + cmp.Or(r.forwardPath, r.path) + parameters
 	if r.further != "" {
 		address += " | unix:" + r.further + parameters
 	}
@@ -160,6 +181,7 @@ func (r *faultRun) torment() {
 			servers.Go(func() { r.tormentServer(stopServers, path) })
 		}
 	}
+	endForwarder := r.beginForwarder()
 	var callers sync.WaitGroup
 	for range callersAtATime {
 		callers.Go(func() {
@@ -169,6 +191,7 @@ func (r *faultRun) torment() {
 		})
 	}
 	callers.Wait()
+	endForwarder()
 	close(stopServers)
 	servers.Wait()
 }
@@ -192,6 +215,37 @@ func (r *faultRun) tormentServer(stop <-chan struct{}, path string) {
 			return
 		}
 		r.serverKills.Add(1)
+	}
+}
+
+// beginForwarder torments forwarders, if there are any, until end is called. A forwarder that
+// starts needs a server that comes back.
+func (r *faultRun) beginForwarder() (end func()) {
+	if r.forwardPath == "" {
+		return func() {}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.tormentForwarder(stop)
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+	}
+}
+
+// tormentForwarder kills one forwarder after the other, with the servers in any state.
+func (r *faultRun) tormentForwarder(stop <-chan struct{}) {
+	for {
+		p := processes.StartServer(r.t, nil, r.forwardPath, built.forwarder, "-to", "unix:"+r.path, "-shared-memory-after-calls", memoryAfterCalls)
+		r.awaitMemory()
+		more := r.pause(stop, 2*serverLifeMs)
+		p.Kill()
+		if !more {
+			return
+		}
+		r.forwarderKills.Add(1)
 	}
 }
 
@@ -306,6 +360,9 @@ func (r *faultRun) check() *tally {
 		r.t.Logf("with shared memory %d calls of quick functions lost their server, the outcome of %d is unknown, %d of these were never executed",
 			count.lost, count.unknown, count.blind)
 	}
+	if r.forwardPath != "" {
+		r.t.Logf("%d forwarders killed", r.forwarderKills.Load())
+	}
 	r.judge(&count)
 	return &count
 }
@@ -349,17 +406,27 @@ func (r *faultRun) judge(count *tally) {
 	if late := r.late.Load(); late*1000 > int64(count.calls)*latePerThousandMax {
 		r.t.Errorf("%d of %d calls came back later than their deadline + 50 ms and what the machine adds", late, count.calls)
 	}
-	if r.memory && count.memory < count.calls/10 {
+	// Callers find a forwarder that is there less often.
+	if r.memory && (count.memory == 0 || r.forwardPath == "" && count.memory < count.calls/10) {
 		r.t.Errorf("%d of %d calls used shared memory: that tests the socket", count.memory, count.calls)
 	}
-	// Of several servers a call may have used one that had given no memory yet.
-	if r.further == "" && count.lost > 100 && count.unknown*100 > count.lost*unknownPercentMax {
-		r.t.Errorf("%d of %d outcomes are unknown: the marks should tell", count.unknown, count.lost)
-	}
-	if r.further == "" && count.lost > 100 && count.blind*100 > count.lost*blindPercentMax {
-		r.t.Errorf("%d of %d outcomes are unknown though the call never ran", count.blind, count.lost)
-	}
+	r.judgeMarks(count)
 	if !r.memory && count.memory > 0 {
 		r.t.Errorf("%d calls used shared memory, which was off", count.memory)
+	}
+}
+
+// judgeMarks holds what the marks should tell to what was unknown. Marks of a forwarder cannot
+// tell what became of calls in the server behind it, and of several servers a call may have used
+// one that had given no memory yet.
+func (r *faultRun) judgeMarks(count *tally) {
+	if r.forwardPath != "" || r.further != "" || count.lost <= 100 {
+		return
+	}
+	if count.unknown*100 > count.lost*unknownPercentMax {
+		r.t.Errorf("%d of %d outcomes are unknown: the marks should tell", count.unknown, count.lost)
+	}
+	if count.blind*100 > count.lost*blindPercentMax {
+		r.t.Errorf("%d of %d outcomes are unknown though the call never ran", count.blind, count.lost)
 	}
 }
