@@ -23,11 +23,13 @@ type endpoint struct {
 
 	// The rest is set only if a route chooses among several endpoints. index is the
 	// endpoint's place in the route. name is the host name for which the endpoint stands, or
-	// of which it is an answer. failures counts what went wrong; the lock of the route guards it.
-	route    *route
-	index    int
-	name     *hostName
-	failures uint64
+	// of which it is an answer. failures counts what went wrong, and lastFailure says what did
+	// last, or is empty if that is over; the lock of the route guards both.
+	route       *route
+	index       int
+	name        *hostName
+	failures    uint64
+	lastFailure string
 }
 
 // init makes an endpoint of an address. The zero endpoint is not usable.

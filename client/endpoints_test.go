@@ -462,7 +462,12 @@ func TestLaterAttemptsTryOneEndpoint(t *testing.T) {
 		all = append(all, fmt.Sprintf("unix:%s/%d", directory, i))
 	}
 	c := newClient(t, strings.Join(all, " | "), client.WithAttempts(3))
-	expectFailure(t, c.Call(context.Background(), "echo", nil), status.Unavailable, status.OutcomeNotExecuted)
+	failure := expectFailure(t, c.Call(context.Background(), "echo", nil), status.Unavailable, status.OutcomeNotExecuted)
+	for _, each := range all {
+		if !strings.Contains(failure.Message, "no server at "+each) {
+			t.Errorf("%q does not say what is wrong with %s", failure.Message, each)
+		}
+	}
 	// On a busy machine some may have rested long enough meanwhile.
 	if refused := c.Statistics().ConnectionsRefusedTotal; refused < 5+1+1 || refused >= 3*5 {
 		t.Errorf("%d attempts to connect, want 7", refused)

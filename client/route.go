@@ -104,7 +104,7 @@ func (t *route) attempt(ctx context.Context, r *call, count int) *status.Error {
 	for {
 		e := t.choose(&s)
 		if e == nil {
-			return s.failure()
+			return t.failureOf(&s)
 		}
 		r.at = e
 		failure, ended := t.try(ctx, r, e, &s)
@@ -123,7 +123,7 @@ func (t *route) reach(ctx context.Context, r *call) (*connection, *status.Error)
 	for {
 		e := t.choose(&s)
 		if e == nil {
-			return nil, s.failure()
+			return nil, t.failureOf(&s)
 		}
 		connection, failure, ended := t.connect(ctx, r, e, &s)
 		t.mu.Lock()
@@ -307,9 +307,10 @@ func (s *search) note(e *endpoint, failure *status.Error) {
 	s.failures = append(s.failures, endpointFailure{e, failure})
 }
 
-// failure returns the error of a call that no endpoint took. It is that of the first endpoint
-// that may take the call later; the text has those of the others too.
-func (s *search) failure() *status.Error {
+// failureOf returns the error of a call that no endpoint took. It is that of the first endpoint
+// that may take the call later. The text has those of the others too, also of those that were
+// not tried because they rest.
+func (t *route) failureOf(s *search) *status.Error {
 	if len(s.failures) == 0 {
 		return notExecuted(status.Unavailable, "the address has no endpoint left")
 	}
@@ -324,6 +325,13 @@ func (s *search) failure() *status.Error {
 	for i, other := range s.failures {
 		if i != chosen {
 			failure.Message += fmt.Sprintf("\n%s: %s", other.at.address, other.failure.Message)
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, other := range t.presentLocked() {
+		if !s.tried.Has(other.index) && other.lastFailure != "" {
+			failure.Message += fmt.Sprintf("\n%s: %s", other.address, other.lastFailure)
 		}
 	}
 	return &failure
@@ -387,6 +395,7 @@ func (t *route) failed(e *endpoint, why error) {
 
 func (t *route) failedLocked(e *endpoint, why error) {
 	e.failures++
+	e.lastFailure = textOf(why)
 	nowNs := t.client.clock.Ns()
 	switch {
 	case t.at[e.index] != e:
@@ -398,6 +407,14 @@ func (t *route) failedLocked(e *endpoint, why error) {
 	e.name.refreshLocked(nowNs, wire.EndpointReturnMs)
 }
 
+// textOf returns what to say about an endpoint that has failed.
+func textOf(why error) string {
+	if failure := (*status.Error)(nil); errors.As(why, &failure) {
+		return failure.Message
+	}
+	return why.Error()
+}
+
 // opened notes what came of connecting to an endpoint. Preconditions: core.mu is held.
 func (t *route) opened(e *endpoint, made *connection, failure *status.Error) {
 	t.mu.Lock()
@@ -407,6 +424,7 @@ func (t *route) opened(e *endpoint, made *connection, failure *status.Error) {
 	case failure != nil:
 		t.failedLocked(e, failure)
 	case t.at[e.index] == e:
+		e.lastFailure = ""
 		t.set.Succeeded(e.index)
 		t.promoteLocked(e)
 	}
@@ -416,7 +434,7 @@ func (t *route) opened(e *endpoint, made *connection, failure *status.Error) {
 // connection that was left before had been given up already, or its server is stopping.
 func (c *connection) noteLoss(why *loss, calls int, left bool) {
 	if t := c.endpoint.route; t != nil && calls > 0 && !left && c.endpoint.current.Load() == nil && !errors.Is(why.cause, ErrClosed) {
-		t.failed(c.endpoint, why.cause)
+		t.failed(c.endpoint, &status.Error{Message: "its connection was lost: " + lossText(why), Cause: why.cause})
 	}
 }
 

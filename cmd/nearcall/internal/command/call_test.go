@@ -46,7 +46,7 @@ func TestCallOneOfSeveral(t *testing.T) {
 	address := "unix:/nonexistent/s | " + serveDemo(t)
 	nearcall(t, "call", address, "ack", "2", "3").expectOut(t, "9\n")
 	nearcall(t, "list", address).expect(t, 0, "ack")
-	nearcall(t, "call", "unix:/nonexistent/s|tcp:127.0.0.1:1", "ack", "2", "3").expect(t, 1, "unix:/nonexistent/s", "tcp:127.0.0.1:1")
+	nearcall(t, "call", "unix:/nonexistent/s|tcp:127.0.0.1:1", "ack", "2", "3").expect(t, 78, "unix:/nonexistent/s", "tcp:127.0.0.1:1")
 	nearcall(t, "demo", "--address", address).expect(t, 1, "several endpoints")
 }
 
