@@ -127,4 +127,17 @@ func (call *Call) parseMetadata(extensions []byte) {
 	}
 }
 
+// tellOfCall reports whether a request's extensions have anything for parseMetadata.
+func tellOfCall(extensions []byte) bool {
+	for len(extensions) > 0 {
+		var kind wire.ExtensionType
+		kind, _, extensions = wire.NextExtension(extensions)
+		switch kind {
+		case wire.ExtensionTraceParent, wire.ExtensionIdempotencyKey, wire.ExtensionMetadata:
+			return true
+		}
+	}
+	return false
+}
+
 const idempotencyKeyBytes = 16

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -41,10 +42,12 @@ type contextOrigin struct {
 type contextMore struct {
 	inner atomic.Pointer[innerContext]
 
-	// call is made when somebody asks for it, or by what came with the request.
-	call atomic.Pointer[Call]
+	// call is made when somebody asks for it, of what came with the request. The pairs in it take many
+	// times what they took on their way, and most functions never ask.
+	call       atomic.Pointer[Call]
+	extensions []byte
 
-	// mu protects what follows, and the making of inner and call.
+	// mu protects what follows, the making of inner and call, and extensions.
 	mu    sync.Mutex
 	cause error     // why it was canceled; nil stands for context.Canceled
 	dated time.Time // the deadline with the time of day; zero until somebody asks
@@ -192,8 +195,18 @@ func (c *callContext) theCall() *Call {
 		return call
 	}
 	made := &Call{Function: c.function.name, Peer: *c.origin.peer, serving: c.origin.values, reserved: c.origin.reserved}
+	made.parseMetadata(more.extensions)
+	more.extensions = nil
 	more.call.Store(made)
 	return made
+}
+
+// keepExtensions keeps what came with the request until somebody asks for the call. Nobody has the
+// context yet.
+func (c *callContext) keepExtensions(extensions []byte) {
+	if tellOfCall(extensions) {
+		c.furnished().extensions = bytes.Clone(extensions)
+	}
 }
 
 // takeReply returns the extensions of the answer. A context that nobody asked for its call

@@ -98,7 +98,7 @@ func (r *reader) newContext(f *function, expiryNs uint64) *callContext {
 	made := r.contexts.next()
 	made.function, made.origin, made.deadlineNs = f, &c.origin, expiryNs
 	if r.frame.ExtensionBytes > 0 {
-		made.theCall().parseMetadata(r.frame.Extensions)
+		made.keepExtensions(r.frame.Extensions)
 	}
 	return made
 }
