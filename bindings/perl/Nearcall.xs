@@ -68,11 +68,25 @@ XS_INTERNAL(call_proxy)
     invoke_and_return(aTHX_ ax, &call);
 }
 
+/* Perl runs subs of these names by itself as soon as they are there, or at the program's end. */
+static bool is_run_by_perl(const char *name)
+{
+    static const char *const names[] = { "BEGIN", "UNITCHECK", "CHECK", "INIT", "END" };
+    size_t i;
+
+    for (i = 0; i < C_ARRAY_LENGTH(names); i++)
+        if (strEQ(name, names[i]))
+            return true;
+    return false;
+}
+
 /* A function that the server has becomes a method; nothing else does. */
 static void install_proxy(pTHX_ SV *name)
 {
     SV *method = sv_2mortal(newSVpvf("Nearcall::%" SVf, SVfARG(name)));
 
+    if (is_run_by_perl(SvPV_nolen(name)))
+        return; /* each call is found anew */
     newXS_flags(SvPV_nolen(method), call_proxy, __FILE__, NULL, SvUTF8(method));
 }
 

@@ -56,6 +56,19 @@ subtest 'names with letters beyond ASCII' => sub {
     }
 };
 
+# perl would run such a method at once, or when the program ends.
+subtest 'functions with the names of blocks' => sub {
+    my @warnings;
+    local $SIG{__WARN__} = sub { push @warnings, @_ };
+    for my $name (qw(BEGIN UNITCHECK CHECK INIT END)) {
+        my $server = LyingServer->start( msgpack( { name => $name, params => [], results => ['int64'] } ), msgpack(7) );
+        my $go = Nearcall->new( $server->address, timeout => 5 );
+        is( eval { $go->$name() } // $@, 7, "$name is called" );
+        ok( !Nearcall->can($name), '... and there is no such method' );
+    }
+    is_deeply( \@warnings, [], 'no warnings' );
+};
+
 subtest 'results that are not as described' => sub {
     my %lie = (
         'a string for a number'     => [ ['int64'], msgpack('x') ],
