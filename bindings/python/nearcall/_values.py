@@ -316,8 +316,14 @@ def _is_numpy(value: object) -> bool:
     return _is_of(value, "numpy", _OF_NUMPY)
 
 
+def _has_masked(mask: Any) -> bool:
+    """Whether a part of a value is masked; that of a record has a part for each field."""
+    fields = mask.dtype.names
+    return bool(mask.any()) if fields is None else any(_has_masked(mask[field]) for field in fields)
+
+
 def _require_unmasked(value: Any) -> None:
-    if _is_of(value, "numpy.ma", _MASKED) and value.mask.any():
+    if _is_of(value, "numpy.ma", _MASKED) and _has_masked(value.mask):
         raise Refusal("it is masked, so that it has no value; use value.filled(...)")
 
 

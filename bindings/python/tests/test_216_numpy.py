@@ -150,6 +150,10 @@ def test_masked_values_are_no_numbers(client: Client) -> None:
         client.later(datetime.datetime.now(datetime.UTC), whole)
     assert client.add(np.ma.array([1.5])[0], 0) == 1.5
     assert client.ack(np.ma.array(2), np.ma.array([3])[0]) == 9
+    pairs = np.zeros(2, [("x", "f8"), ("y", [("z", "i4")])])
+    for mask in (False, (False, (True,))):
+        with pytest.raises(nearcall.InvalidArgument, match=r"takes any, got "):
+            client.identity(np.ma.array(pairs, mask=[mask, mask])[0])
 
 
 PERSON = [("name", "U10"), ("age", "i8"), ("tags", "U5", (2,))]
