@@ -147,6 +147,8 @@ static void read_keys(pTHX_ ncp_encoder *e, ncp_node *node, SV **values)
 static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
 {
     SV *object = sv_2mortal(newRV_inc(SvRV(value))), **values;
+    bool had_asked = e->call->has_asked, is_tied = false;
+    U32 runs = e->runs;
     SSize_t copies;
     HV *hash;
 
@@ -158,6 +160,7 @@ static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
     hash = SvTYPE(SvRV(object)) == SVt_PVHV ? (HV *)SvRV(object) : NULL;
     values = ncp_new_values(aTHX_ e, node->structure->fields_count);
     if (hash && ncp_is_tied(hash)) {
+        is_tied = true;
         ncp_tied_fields(aTHX_ e, node, values, hash);
     } else if (hash) {
         node->hash = hash;
@@ -179,6 +182,8 @@ static void begin_object(pTHX_ ncp_encoder *e, ncp_node *node, SV *value)
     node->values = values;
     node->is_owned = true;
     ncp_assign_copies(e, node, copies);
+    if (!is_tied && e->runs == runs + 1) /* it has only keys, and no code */
+        e->call->has_asked = had_asked;
 }
 
 /* ---- Writing ---- */

@@ -99,6 +99,29 @@ for my $what ( sort keys %with_code ) {
     };
 }
 
+# Refuses the first request, and describes its function otherwise since.
+sub changing {
+    my ( $generation, $requests ) = ( 1, 0 );
+    my $describe = sub {
+        return msgpack( { name => 'f', params => [ { name => 'pair', type => { struct => 'Pair' } } ], results => ['int64'],
+            types => { Pair => { fields => [ { name => 'a', type => 'int64' } ] } }, hash => "0000000$generation" . 'a' x 56 } );
+    };
+    my $answer = sub {
+        return msgpack(7) if $requests++;
+        $generation = 2;
+        return msgpack( [ 'refused', [] ] ), 10;
+    };
+    return LyingServer->start( $describe, $answer, 1, LyingServer::DESCRIPTIONS );
+}
+
+subtest 'an object is encoded again if it has no code' => sub {
+    { package With::Method; sub a { return 1 } }
+    my ( $with, $without ) = ( changing(), changing() );
+    is eval { Nearcall->new( $without->address, timeout => 30 )->call( f => bless { a => 1 }, 'Without::Code' ) } // $@, 7, 'keys alone';
+    is eval { Nearcall->new( $with->address, timeout => 30 )->call( f => bless {}, 'With::Method' ) }, undef;
+    is $@->name, 'ABORTED', 'a method is not asked again' or diag $@;
+};
+
 my %ends = (
     wait  => sub { my ( $nc, $call ) = @_; return $call->wait },
     ready => sub { my ( $nc, $call ) = @_; 1 until $call->ready; return $call->wait },
