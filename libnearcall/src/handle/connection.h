@@ -80,7 +80,7 @@ struct nc_connection {
     const uint8_t *borrowed;
     size_t borrowed_bytes;
     uint64_t written; /* frame bytes the kernel took since the welcome, and holes that it was spared */
-    uint64_t received; /* bytes that were read from the socket */
+    uint64_t received; /* bytes of frames that were read from the socket since the welcome */
     uint64_t forsaken_end; /* of the last frame whose call ended while it was half sent; 0: none */
     int64_t moved_ns; /* when the kernel last took some of it */
     /* The answer to the last ping that found output before it. */

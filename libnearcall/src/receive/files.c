@@ -65,7 +65,6 @@ ssize_t nc_receive_sealed(nearcall_client *client, void *to, size_t bytes, int f
         nc_wake_up(client);
         if (received <= 0 || nc_forked_inside(client))
             return received > 0 ? nothing_came() : received;
-        connection->received += (uint64_t)received;
         nc_tls_arrived(connection->tls, (size_t)received);
     }
     return nothing_came();
@@ -76,7 +75,7 @@ ssize_t nc_receive_bytes(nearcall_client *client, int flags, bool *ret_illegal)
     struct nc_connection *connection = &client->connection;
     struct nc_buffer *in = &connection->in;
     *ret_illegal = false;
-    if (connection->tls)
+    if (connection->bytes_alone && __builtin_expect(connection->tls != NULL, 0))
         return nc_receive_sealed(client, in->data + in->end, in->capacity - in->end, flags);
     if (connection->bytes_alone)
         return receive_alone(client, flags);

@@ -205,8 +205,7 @@ static int read_socket(nearcall_client *client, int flags)
         return NC_NOTHING;
     }
     in->end += (size_t)received;
-    if (!connection->tls) /* sealed bytes were counted when they came */
-        connection->received += (uint64_t)received;
+    connection->received += (uint64_t)received;
     connection->looked_ns = client->now_ns;
     if (connection->skip_bytes)
         skip(connection);
