@@ -95,7 +95,7 @@ MODULE = Nearcall    PACKAGE = Nearcall
 PROTOTYPES: DISABLE
 
 SV *
-_open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U32 flags, U32 frame_bytes_max, U32 attempts_max, UV calls_in_flight_max, UV value_bytes_max, SV *server_users, SV *name, bool json_booleans)
+_open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U32 flags, U32 frame_bytes_max, U32 attempts_max, UV calls_in_flight_max, UV value_bytes_max, SV *server_users, SV *name, bool json_booleans, SV *authorities, SV *certificate, SV *key, SV *server_name, SV *silence_ms)
   PREINIT:
     nearcall_options options = NEARCALL_OPTIONS_INIT;
     ncp_handle *handle;
@@ -113,6 +113,8 @@ _open(SV *class, const char *address, SV *timeout_ms, SV *connect_timeout_ms, U3
         (void)ncp_c_text(aTHX_ name, "name");
         options.name = SvPVutf8_nolen(name);
     }
+    ncp_tls_options(aTHX_ &options, authorities, certificate, key, server_name);
+    options.silence_ms = SvIV(silence_ms);
     handle = ncp_handle_new(aTHX);
     RETVAL = ncp_view_new(aTHX_ gv_stashsv(class, GV_ADD), handle, options.timeout_ms, NULL);
     sv_2mortal(RETVAL);
@@ -606,6 +608,7 @@ BOOT:
     newCONSTSUB(stash, "_BLOCK_SIGNALS", newSViv(NEARCALL_BLOCK_SIGNALS));
     newCONSTSUB(stash, "_NONBLOCKING", newSViv(NEARCALL_NONBLOCKING));
     newCONSTSUB(stash, "_NO_SHARED_MEMORY", newSViv(NEARCALL_NO_SHARED_MEMORY));
+    newCONSTSUB(stash, "_NO_PLAIN_TCP", newSViv(NEARCALL_NO_PLAIN_TCP));
     newCONSTSUB(stash, "_SPIN_OFF", newSViv(NEARCALL_SPIN_OFF));
     newCONSTSUB(stash, "_SPIN_DEDICATED", newSViv(NEARCALL_SPIN_DEDICATED));
 }

@@ -16,13 +16,28 @@ ncp_handle *ncp_handle_new(pTHX)
     return handle;
 }
 
+#define TEXTS 5
+
+static void find_texts(nearcall_options *options, const char **ret_texts[TEXTS])
+{
+    ret_texts[0] = &options->name;
+    ret_texts[1] = &options->tls_authorities;
+    ret_texts[2] = &options->tls_certificate;
+    ret_texts[3] = &options->tls_key;
+    ret_texts[4] = &options->tls_server_name;
+}
+
 void ncp_opening_own(pTHX_ ncp_opening *opening)
 {
     nearcall_options *options = &opening->options;
     uint32_t *users = NULL;
+    const char **texts[TEXTS];
+    int i;
 
     opening->address = savepv(opening->address);
-    options->name = options->name ? savepv(options->name) : NULL;
+    find_texts(options, texts);
+    for (i = 0; i < TEXTS; i++)
+        *texts[i] = *texts[i] ? savepv(*texts[i]) : NULL;
     if (options->server_user_ids_count) {
         Newx(users, options->server_user_ids_count, uint32_t);
         Copy(options->server_user_ids, users, options->server_user_ids_count, uint32_t);
@@ -30,12 +45,31 @@ void ncp_opening_own(pTHX_ ncp_opening *opening)
     options->server_user_ids = users;
 }
 
+/* NULL for undef. */
+static const char *optional_text(pTHX_ SV *value, const char *what)
+{
+    return SvOK(value) ? ncp_c_text(aTHX_ value, what) : NULL;
+}
+
+void ncp_tls_options(pTHX_ nearcall_options *options, SV *authorities, SV *certificate, SV *key, SV *server_name)
+{
+    options->tls_authorities = optional_text(aTHX_ authorities, "tls_authorities");
+    options->tls_certificate = optional_text(aTHX_ certificate, "tls_certificate");
+    options->tls_key = optional_text(aTHX_ key, "tls_key");
+    options->tls_server_name = optional_text(aTHX_ server_name, "tls_server_name");
+}
+
 static void opening_free(ncp_opening *opening)
 {
+    const char **texts[TEXTS];
+    int i;
+
     if (!opening)
         return;
+    find_texts(&opening->options, texts);
+    for (i = 0; i < TEXTS; i++)
+        Safefree(*texts[i]);
     Safefree(opening->address);
-    Safefree(opening->options.name);
     Safefree(opening->options.server_user_ids);
     Safefree(opening);
 }

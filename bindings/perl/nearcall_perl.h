@@ -245,6 +245,9 @@ void *ncp_signal_check(pTHX_ int (**ret_check)(void *));
 /* Whether perl runs a handler for a signal, at once or when it was safe. */
 bool ncp_runs_handler(pTHX);
 
+/* From Perl's values, each a path or a name, or undef. They belong to these values. */
+void ncp_tls_options(pTHX_ nearcall_options *options, SV *authorities, SV *certificate, SV *key, SV *server_name);
+
 /* Replaces what another owner's copy points to by copies. */
 void ncp_opening_own(pTHX_ ncp_opening *opening);
 void ncp_handle_release(pTHX_ ncp_handle *handle);

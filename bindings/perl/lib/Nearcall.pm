@@ -18,6 +18,7 @@ my %OPTIONS = map { $_ => 1 } qw(
     timeout connect_timeout name attempts frame_bytes_max value_bytes_max
     server_users any_server_user allow_abstract nonblocking
     shared_memory spin block_signals booleans calls_in_flight_max
+    tls_authorities tls_certificate tls_key tls_server_name silence plain_tcp
 );
 
 # No function may be imported into this package: its name would hide the
@@ -37,6 +38,8 @@ sub new {
         _user_ids( $option{server_users} ),
         defined $option{name} ? "$option{name}" : undef,
         _json_booleans( $option{booleans} // 'json' ),
+        ( map { defined $option{$_} ? "$option{$_}" : undef } qw(tls_authorities tls_certificate tls_key tls_server_name) ),
+        _milliseconds( silence => $option{silence} ),
     );
     goto &_open;
 }
@@ -70,6 +73,7 @@ sub _flags {
     $flags |= _NONBLOCKING()     if $option->{nonblocking};
     $flags |= _BLOCK_SIGNALS()   if $option->{block_signals};
     $flags |= _NO_SHARED_MEMORY() unless $option->{shared_memory} // 1;
+    $flags |= _plain_tcp( $option->{plain_tcp} // 'warn' );
     return $flags | _spin( $option->{spin} // 'auto' );
 }
 
@@ -79,6 +83,13 @@ sub _spin {
     return _SPIN_OFF()       if $spin eq 'off';
     return _SPIN_DEDICATED() if $spin eq 'dedicated';
     Carp::croak("Nearcall->new: spin is auto, off or dedicated, not $spin");
+}
+
+sub _plain_tcp {
+    my ($plain) = @_;
+    return 0               if $plain eq 'warn';
+    return _NO_PLAIN_TCP() if $plain eq 'refuse';
+    Carp::croak("Nearcall->new: plain_tcp is warn or refuse, not $plain");
 }
 
 sub _json_booleans {
@@ -195,9 +206,9 @@ threads and installs no signal handlers; yours run while a call waits.
 
     my $go = Nearcall->new( $address, %options );
 
-The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>), C<tcp:host:port>, or
-C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>. An address with
-several endpoints, which clients in Go take, is refused. Nothing is connected before the first call. C<new>
+The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>), C<tcp:host:port>, C<tls:host:port>: see L</TLS>,
+or C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>. An address with several endpoints, which clients in Go
+take, is refused. Nothing is connected before the first call. C<new>
 throws a L<Nearcall::Error> for an address that it cannot understand and for a library that cannot be loaded, and
 croaks for an option that does not exist. The options are:
 
@@ -265,6 +276,20 @@ How to wait on shared memory. C<auto> looks at it for some microseconds before i
 sleeps at once, and C<dedicated> never sleeps. With C<dedicated> a signal does not end a wait: Perl's handlers run
 when the reply has come or the timeout has passed. C<?spin=off> and C<?spin=dedicated> at the end of the address do
 the same. If an option and the address differ, the one that switches more off wins.
+
+=item tls_authorities => $path, tls_certificate => $path, tls_key => $path, tls_server_name => $host
+
+For C<tls:>, see L</TLS>.
+
+=item silence => $seconds
+
+For C<tcp:> and C<tls:>. A server that answers nothing at all for so long, not even that bytes have arrived, is taken for
+gone: from 0.1 to 300 seconds, 30 by default. C<?silence=MILLISECONDS> at the end of the address does the same.
+
+=item plain_tcp => 'warn'
+
+What is done about C<tcp:> to another machine, where everybody on the way can read and change what is sent. C<refuse>
+makes such calls fail with C<FAILED_PRECONDITION> before anything is sent.
 
 =item booleans => 'json'
 
@@ -347,7 +372,7 @@ Closes the handle for all objects that share it. The handle is also closed when 
 
     print $go->transport;
 
-How calls travel at present: C<shared memory>, C<unix socket>, C<tcp>, C<same process>, or the
+How calls travel at present: C<shared memory>, C<unix socket>, C<tcp>, C<tls>, C<same process>, or the
 empty string if there is no connection.
 
 =head2 server_process_id
@@ -590,6 +615,27 @@ With C<?children=own> at the end of the address, a process without a loaded libr
 
 A process can load only one Go library, whose runtime brings threads, and never unloads it. C<%SIG> works as usual,
 but while a function runs in this process signals wait.
+
+=head1 TLS
+
+    my $go = Nearcall->new(
+        'tls:shop.example.com:7000',
+        tls_authorities => '/etc/shop/ca.pem',
+        tls_certificate => '/etc/shop/worker.pem',
+        tls_key         => '/etc/shop/worker.key',
+    );
+
+C<tls:> is TCP with TLS 1.3. C<tls_authorities> is a PEM file with the authorities of which one has signed the server's
+certificate; without it, those that the system trusts. C<tls_certificate> and C<tls_key> are this program's own, for a
+server that asks who calls; without C<tls_key> the key is in the
+file of the certificate. The key must not need a passphrase. C<tls_server_name> is for whom the server's certificate
+has to be made out, if that is not the host of the address. The four can also stand in the address, as
+C<?ca=PATH&cert=PATH&key=PATH&name=HOST>. Files that change are read again before the next connection.
+
+A server that is not accepted, or that does not accept this program, is an error with the code C<UNAUTHENTICATED>, not
+executed. C<new> loads OpenSSL 3 (C<libssl.so.3>) for such an address, and fails with C<INVALID_ARGUMENT> if it is
+missing. L<Net::SSLeay> may be used beside it. A program with threads that uses OpenSSL in several of them must not fork
+workers: a child could wait for ever for a lock of OpenSSL.
 
 =head1 SEE ALSO
 
