@@ -29,8 +29,22 @@ static char *copy_text(const char *text)
 
 static core_channel *add_channel(core_pool *pool);
 
-core_pool *core_pool_new(core_state *state, const char *address, const char *name,
-                         const nearcall_options *options, PyObject *users)
+static int own_texts(core_pool *pool)
+{
+    nearcall_options *options = &pool->options;
+    const char **texts[CORE_OPTION_TEXTS] = {&options->name, &options->tls_authorities, &options->tls_certificate,
+                                             &options->tls_key, &options->tls_server_name};
+    int i;
+
+    for (i = 0; i < CORE_OPTION_TEXTS; i++) {
+        if (*texts[i] != NULL && (pool->texts[i] = copy_text(*texts[i])) == NULL)
+            return -1;
+        *texts[i] = pool->texts[i];
+    }
+    return 0;
+}
+
+core_pool *core_pool_new(core_state *state, const char *address, const nearcall_options *options, PyObject *users)
 {
     core_pool *pool = PyMem_Calloc(1, sizeof(*pool));
 
@@ -43,10 +57,9 @@ core_pool *core_pool_new(core_state *state, const char *address, const char *nam
     pool->generation = state->fork_generation;
     pool->options = *options;
     pool->address = copy_text(address);
-    pool->name = pool->address == NULL ? NULL : copy_text(name);
-    pool->options.name = pool->name;
     /* The first channel is made now, to refuse a bad address where it is written. */
-    if (pool->name == NULL || core_users_from(state, users, &pool->users, &pool->options.server_user_ids_count) < 0) {
+    if (pool->address == NULL || own_texts(pool) < 0
+        || core_users_from(state, users, &pool->users, &pool->options.server_user_ids_count) < 0) {
         core_pool_drop(pool);
         return NULL;
     }
@@ -101,7 +114,8 @@ void core_pool_drop(core_pool *pool)
     }
     PyMem_Free(pool->channels);
     PyMem_Free(pool->address);
-    PyMem_Free(pool->name);
+    for (i = 0; i < CORE_OPTION_TEXTS; i++)
+        PyMem_Free(pool->texts[i]);
     PyMem_Free(pool->users);
     PyMem_Free(pool);
 }

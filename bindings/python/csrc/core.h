@@ -197,6 +197,8 @@ typedef struct core_channel {
     Py_ssize_t abandoned_count;
 } core_channel;
 
+#define CORE_OPTION_TEXTS 5            /* of nearcall_options, those that are strings */
+
 typedef struct core_pool {
     Py_ssize_t references;
     core_state *state;
@@ -205,13 +207,13 @@ typedef struct core_pool {
     Py_ssize_t channel_count;
     int closed;
     char *address;
-    char *name;
+    char *texts[CORE_OPTION_TEXTS];
     uint32_t *users;
     nearcall_options options;      /* points into the strings above */
 } core_pool;
 
-core_pool *core_pool_new(core_state *state, const char *address, const char *name,
-                         const nearcall_options *options, PyObject *users);
+/* The strings of the options are copied. */
+core_pool *core_pool_new(core_state *state, const char *address, const nearcall_options *options, PyObject *users);
 core_pool *core_pool_keep(core_pool *pool);
 void core_pool_drop(core_pool *pool);
 void core_pool_close(core_pool *pool);

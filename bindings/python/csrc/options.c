@@ -210,6 +210,12 @@ static int spin_flag(const char *spin, uint32_t *ret_flag)
     return -1;
 }
 
+/* NULL for None. */
+static int optional_text_parse(PyObject *value, void *text)
+{
+    return value == Py_None || core_text_parse(value, text);
+}
+
 core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t flags,
                                     int64_t *ret_timeout_ms)
 {
@@ -219,23 +225,33 @@ core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t 
     core_number value_bytes_max = {state, "value_bytes_max", 0, NC_VALUE_BYTES_MAX_CEILING, 0};
     core_text address = {"address", NULL}, name = {"name", NULL}, spin_name = {"spin", NULL};
     int any_server_user, allow_abstract, shared_memory, block_signals;
-    PyObject *timeout, *users;
+    core_text authorities = {"tls_authorities", NULL}, certificate = {"tls_certificate", NULL};
+    core_text key = {"tls_key", NULL}, server_name = {"tls_server_name", NULL};
+    int plain_refused;
+    PyObject *timeout, *users, *silence;
     uint32_t spin;
 
-    if (!PyArg_ParseTuple(args, "O&O&OO&O&O&O!pppO&p", core_text_parse, &address, core_text_parse, &name, &timeout,
+    if (!PyArg_ParseTuple(args, "O&O&OO&O&O&O!pppO&p(O&O&O&O&)Op", core_text_parse, &address, core_text_parse, &name, &timeout,
                           core_number_parse, &attempts, core_number_parse, &frame_bytes_max, core_number_parse,
                           &value_bytes_max, &PyTuple_Type, &users, &any_server_user, &allow_abstract, &shared_memory, core_text_parse, &spin_name,
-                          &block_signals)
+                          &block_signals, optional_text_parse, &authorities, optional_text_parse, &certificate,
+                          optional_text_parse, &key, optional_text_parse, &server_name, &silence, &plain_refused)
         || spin_flag(spin_name.text, &spin) < 0)
         return NULL;
-    if (core_timeout_ms(state, timeout, NEARCALL_NO_TIMEOUT, ret_timeout_ms) < 0)
+    if (core_timeout_ms(state, timeout, NEARCALL_NO_TIMEOUT, ret_timeout_ms) < 0
+        || core_timeout_ms(state, silence, 0, &options.silence_ms) < 0)
         return NULL;
+    options.name = name.text;
+    options.tls_authorities = authorities.text;
+    options.tls_certificate = certificate.text;
+    options.tls_key = key.text;
+    options.tls_server_name = server_name.text;
     options.attempts_max = attempts.value;
     options.frame_bytes_max = frame_bytes_max.value;
     options.value_bytes_max = value_bytes_max.value;
     options.flags = flags | (any_server_user ? NEARCALL_ANY_SERVER_USER : 0)
                     | (allow_abstract ? NEARCALL_ALLOW_ABSTRACT : 0)
                     | (shared_memory ? 0 : NEARCALL_NO_SHARED_MEMORY)
-                    | (block_signals ? NEARCALL_BLOCK_SIGNALS : 0) | spin;
-    return core_pool_new(state, address.text, name.text, &options, users);
+                    | (block_signals ? NEARCALL_BLOCK_SIGNALS : 0) | (plain_refused ? NEARCALL_NO_PLAIN_TCP : 0) | spin;
+    return core_pool_new(state, address.text, &options, users);
 }

@@ -15,7 +15,7 @@ from nearcall import _core, _schema
 from nearcall._call_options import NO_OPTIONS, CallOptions, Metadata, ReplyMetadata
 from nearcall._errors import NearcallError
 from nearcall._loop import Attempts, LoopEngine
-from nearcall._options import Options, Spin, User, core_arguments
+from nearcall._options import Options, Path, PlainTcp, Spin, User, core_arguments
 from nearcall._runtime import AsyncioRuntime, Runtime
 
 __all__ = ["AsyncClient", "AsyncFunction"]
@@ -73,6 +73,12 @@ class AsyncClient:
         value_bytes_max: int = 0,
         shared_memory: bool = True,
         spin: Spin = "auto",
+        tls_authorities: Path | None = None,
+        tls_certificate: Path | None = None,
+        tls_key: Path | None = None,
+        tls_server_name: str | None = None,
+        silence: float | None = None,
+        plain_tcp: PlainTcp = "warn",
     ) -> None:
         self._options = Options(
             timeout=timeout,
@@ -86,6 +92,12 @@ class AsyncClient:
             shared_memory=shared_memory,
             spin=spin,
             block_signals=False,  # it enters no Go
+            tls_authorities=tls_authorities,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            tls_server_name=tls_server_name,
+            silence=silence,
+            plain_tcp=plain_tcp,
         )
         self._address = os.fspath(address)
         self._timeout = _core.seconds(timeout)
@@ -197,7 +209,7 @@ class AsyncClient:
         return view
 
     def transport(self) -> str:
-        """Returns how calls travel at present: 'shared memory', 'unix socket', 'tcp',
+        """Returns how calls travel at present: 'shared memory', 'unix socket', 'tcp', 'tls',
         'same process', or '' if there is no connection."""
         return self._engine.transport()
 

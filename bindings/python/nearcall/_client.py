@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from nearcall import _core
 from nearcall._call_options import NO_OPTIONS, CallOptions, Metadata, ReplyMetadata
-from nearcall._options import Options, Spin, User, core_arguments
+from nearcall._options import Options, Path, PlainTcp, Spin, User, core_arguments
 
 __all__ = ["Client"]
 
@@ -53,6 +53,22 @@ class Client(_core.Client):
         that an extension module installs in C, without ``SA_ONSTACK``, after the
         library was loaded: Go's stacks have no room for them. It costs two system
         calls for each call.
+    tls_authorities: for ``"tls:"``, the path of a PEM file with the authorities of which
+        one has signed the server's certificate. By default those that the system trusts.
+    tls_certificate, tls_key: the paths of PEM files with this program's certificate, by
+        which the server knows it, and with its key, which must not need a passphrase.
+        Without tls_key the key is in the file of the certificate.
+    tls_server_name: for whom the server's certificate has to be made out, if that is not
+        the host of the address. The four can also be given in the address, as
+        ``"?ca=PATH&cert=PATH&key=PATH&name=HOST"``. Files that change are read again
+        before the next connection. ``"tls:"`` needs OpenSSL 3, which the library loads
+        itself: an ssl.SSLContext cannot be given.
+    silence: for ``"tcp:"`` and ``"tls:"``, in seconds. A server that answers nothing at all
+        for so long, not even that bytes have arrived, is taken for gone. From 0.1 to 300;
+        30 by default.
+    plain_tcp: what is done about ``"tcp:"`` to another machine, where everybody on the way
+        can read and change what is sent. ``"refuse"`` makes such calls fail with
+        FAILED_PRECONDITION before anything is sent.
     """
 
     __slots__ = ("__weakref__", "_call_options", "_options")
@@ -75,6 +91,12 @@ class Client(_core.Client):
         shared_memory: bool = True,
         spin: Spin = "auto",
         block_signals: bool = False,
+        tls_authorities: Path | None = None,
+        tls_certificate: Path | None = None,
+        tls_key: Path | None = None,
+        tls_server_name: str | None = None,
+        silence: float | None = None,
+        plain_tcp: PlainTcp = "warn",
     ) -> None:
         self._options = Options(
             timeout=timeout,
@@ -88,6 +110,12 @@ class Client(_core.Client):
             shared_memory=shared_memory,
             spin=spin,
             block_signals=block_signals,
+            tls_authorities=tls_authorities,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            tls_server_name=tls_server_name,
+            silence=silence,
+            plain_tcp=plain_tcp,
         )
         self._call_options = NO_OPTIONS
         super().__init__(*core_arguments(address, self._options))

@@ -61,6 +61,9 @@ class Client:
         shared_memory: bool,
         spin: Literal["auto", "off", "dedicated"],
         block_signals: bool,
+        secure: tuple[str | None, str | None, str | None, str | None],
+        silence: float | None,
+        plain_refused: bool,
         /,
     ) -> None: ...
     def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any: ...
@@ -152,6 +155,9 @@ class Engine:
         shared_memory: bool,
         spin: Literal["auto", "off", "dedicated"],
         block_signals: bool,
+        secure: tuple[str | None, str | None, str | None, str | None],
+        silence: float | None,
+        plain_refused: bool,
         /,
     ) -> None: ...
     def revision(self, name: str, /) -> int: ...

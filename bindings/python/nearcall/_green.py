@@ -183,7 +183,7 @@ class GreenClient:
         return view
 
     def transport(self) -> str:
-        """Returns how calls travel at present: 'shared memory', 'unix socket', 'tcp',
+        """Returns how calls travel at present: 'shared memory', 'unix socket', 'tcp', 'tls',
         'same process', or '' if there is no connection."""
         return self._client.transport()
 

@@ -12,6 +12,8 @@ from nearcall._values import shown
 
 User = int | str
 Spin = Literal["auto", "off", "dedicated"]
+PlainTcp = Literal["warn", "refuse"]
+Path = str | os.PathLike[str]
 
 
 class Options(TypedDict):
@@ -28,6 +30,12 @@ class Options(TypedDict):
     shared_memory: bool
     spin: Spin
     block_signals: bool
+    tls_authorities: Path | None
+    tls_certificate: Path | None
+    tls_key: Path | None
+    tls_server_name: str | None
+    silence: float | None
+    plain_tcp: PlainTcp
 
 
 _USER_ID_MAX = (1 << 32) - 1
@@ -44,9 +52,32 @@ def user_id(user: User, option: str) -> int:
         ) from None
 
 
+def _path(path: Path | None, option: str) -> str | None:
+    if path is None:
+        return None
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        text = None  # an ssl.SSLContext is no use: this is not Python's ssl
+    if not isinstance(text, str):
+        raise TypeError(f"{option} is the path of a PEM file, not {shown(path)}")
+    return text
+
+
+def _refuses_plain(plain_tcp: PlainTcp) -> bool:
+    if plain_tcp not in ("warn", "refuse"):
+        raise ValueError(f"plain_tcp is 'warn' or 'refuse', not {shown(plain_tcp)}")
+    return plain_tcp == "refuse"
+
+
+Secure = tuple[str | None, str | None, str | None, str | None]
+
+
 def core_arguments(
     address: str | os.PathLike[str], options: Options
-) -> tuple[str, str, float | None, int, int, int, tuple[int, ...], bool, bool, bool, Spin, bool]:
+) -> tuple[
+    str, str, float | None, int, int, int, tuple[int, ...], bool, bool, bool, Spin, bool, Secure, float | None, bool
+]:
     """The arguments of _core.Client and _core.Engine."""
     return (
         os.fspath(address),
@@ -61,4 +92,12 @@ def core_arguments(
         options["shared_memory"],
         options["spin"],
         options["block_signals"],
+        (
+            _path(options["tls_authorities"], "tls_authorities"),
+            _path(options["tls_certificate"], "tls_certificate"),
+            _path(options["tls_key"], "tls_key"),
+            options["tls_server_name"],
+        ),
+        options["silence"],
+        _refuses_plain(options["plain_tcp"]),
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from giver import Giver, StartGiver
+from secure import Relay, make_certificates
 
 import nearcall
 from nearcall import Client, handoff
@@ -57,6 +58,32 @@ def shared_server() -> Iterator[Server]:
         server = Server(Path(name))
         yield server
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def certificates() -> Iterator[Path]:
+    """Those of TLS."""
+    with tempfile.TemporaryDirectory(prefix="nearcall-tls-") as name:
+        make_certificates(Path(name))
+        yield Path(name)
+
+
+@pytest.fixture
+def relay(shared_server: Server, certificates: Path) -> Iterator[Relay]:
+    """TLS before the server of the session, which wants a certificate of its callers."""
+    with Relay(shared_server.address, certificates, "clients=required") as relay:
+        yield relay
+
+
+@pytest.fixture
+def options(certificates: Path) -> dict[str, Any]:
+    """Of clients for the relay."""
+    return {
+        "timeout": 30.0,
+        "tls_authorities": certificates / "ca.pem",
+        "tls_certificate": certificates / "client.pem",
+        "tls_key": str(certificates / "client.key"),
+    }
 
 
 @pytest.fixture
