@@ -51,23 +51,29 @@ const char *tls_file(const char *name)
     return room;
 }
 
-void relay_start(struct relay *relay, const char *target, const char *option, const char *other)
+/* A program that says where it listens. */
+static pid_t start(const char *const *arguments, char *ret_address)
 {
-    static const char program[] = "../tests/programs/tls/relay";
-    const char *arguments[] = {program, target, tls_folder(), option, option ? other : NULL, NULL};
     int output[2];
     char line[128];
     CHECK(pipe(output) == 0);
     fflush(NULL);
-    relay->pid = fork();
-    CHECK(relay->pid >= 0);
-    if (relay->pid == 0)
-        run(program, arguments, output[1]);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        run(arguments[0], arguments, output[1]);
     close(output[1]);
     FILE *lines = fdopen(output[0], "r");
     CHECK(lines != NULL && fgets(line, sizeof(line), lines) != NULL);
-    CHECK_INT(sscanf(line, "ready %79s", relay->address), 1);
+    CHECK_INT(sscanf(line, "ready %79s", ret_address), 1);
     fclose(lines);
+    return pid;
+}
+
+void relay_start(struct relay *relay, const char *target, const char *option, const char *other)
+{
+    const char *arguments[] = {"../tests/programs/tls/relay", target, tls_folder(), option, option ? other : NULL, NULL};
+    relay->pid = start(arguments, relay->address);
 }
 
 void relay_stop(struct relay *relay)
@@ -75,6 +81,15 @@ void relay_stop(struct relay *relay)
     int status;
     kill(relay->pid, SIGKILL);
     CHECK_INT(waitpid(relay->pid, &status, 0), relay->pid);
+}
+
+void tls_go_start(struct server *server)
+{
+    const char *program = getenv("NEARCALL_TESTSERVER");
+    const char *arguments[] = {program ? program : "../build/testserver", "-address", "tls:127.0.0.1:0", "-tls-cert",
+                               tls_file("server.pem"), "-tls-key", tls_file("server.key"), "-tls-client-ca",
+                               tls_file("ca.pem"), NULL};
+    server->pid = start(arguments, server->address);
 }
 
 void tls_server_start(struct tls_server *server)

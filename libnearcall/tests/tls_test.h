@@ -18,6 +18,9 @@ struct relay {
 void relay_start(struct relay *relay, const char *target, const char *option, const char *other);
 void relay_stop(struct relay *relay);
 
+/* A server in Go that speaks TLS itself, and wants certificates of its callers. */
+void tls_go_start(struct server *server);
+
 /* A server behind a relay. */
 struct tls_server {
     struct server server;
