@@ -488,6 +488,31 @@ func TestLostEndpointRests(t *testing.T) {
 	expectReply(t, wait(t, done), "far")
 }
 
+// An endpoint from which nothing comes is left alone, and tried beside calls.
+func TestEndpointThatFallsSilent(t *testing.T) {
+	near, far := newRemotePeer(t, "tcp"), newPeer(t)
+	far.welcome.SchemaHash = 8
+	c := newClient(t, near.address+"?silence=200 | "+far.address, client.WithAttempts(1))
+	done := begin(context.Background(), c, "echo", nil)
+	conn := near.serve()
+	conn.expect(wire.Request)
+	failure := expectFailure(t, wait(t, done).err, status.Unavailable, status.OutcomeUnknown)
+	if !strings.Contains(failure.Message, "nothing came from the server for 200ms") {
+		t.Error(failure.Message)
+	}
+	conn = nil
+	var rested bool
+	for !rested { // until its first rest is over: it answers nobody, and no call waits for it
+		done = begin(context.Background(), c, "echo", nil)
+		if conn == nil {
+			conn = far.serve()
+		}
+		conn.reply(conn.expect(wire.Request), []byte("far"))
+		expectReply(t, wait(t, done), "far")
+		rested = c.Statistics().Endpoints[0].FailuresTotal > 1
+	}
+}
+
 // Interceptors and observers are told which endpoint it was.
 func TestPeerOfSeveral(t *testing.T) {
 	n := newNotebook()

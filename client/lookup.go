@@ -166,6 +166,9 @@ func (n *hostName) replaceLocked(answers []netip.Addr) {
 		}
 	}
 	n.answers = slices.DeleteFunc(n.answers, func(e *endpoint) bool { return !slices.Contains(targets, e.address.Target) })
+	if n.as.Silence == 0 && len(targets) > 1 {
+		n.as.Silence = wire.TcpSilenceMs * time.Millisecond // as for a list
+	}
 	for i, target := range targets {
 		group := n.group
 		if answers[i].Unmap().Is4() != answers[0].Unmap().Is4() {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -164,6 +165,19 @@ func TestNameWithBothFamilies(t *testing.T) {
 	c := newClient(t, "tcp:both.test:"+port)
 	work(t, c, 20)
 	expectShare(t, map[*place]int64{places[0]: 20})
+}
+
+// A name with several answers has other endpoints, so silence of one ends its connection soon.
+func TestSilenceOfOneAnswer(t *testing.T) {
+	p := newRemotePeer(t, "tcp")
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.address, "tcp:"))
+	must(t, err)
+	newNameServer(t, map[string][]net.IP{"two.test": parseIPs("127.0.0.1", "127.0.0.31")})
+	c := newClient(t, "tcp:two.test:"+port, client.WithAttempts(1))
+	done := begin(context.Background(), c, "echo", nil)
+	conn := p.serve()
+	conn.expect(wire.Request)
+	expectFailure(t, wait(t, done).err, status.Unavailable, status.OutcomeUnknown)
 }
 
 // A host that nobody knows is an endpoint that fails, and is tried again.

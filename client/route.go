@@ -434,8 +434,19 @@ func (t *route) opened(e *endpoint, made *connection, failure *status.Error) {
 // connection that was left before had been given up already, or its server is stopping.
 func (c *connection) noteLoss(why *loss, calls int, left bool) {
 	if t := c.endpoint.route; t != nil && calls > 0 && !left && c.endpoint.current.Load() == nil && !errors.Is(why.cause, ErrClosed) {
-		t.failed(c.endpoint, &status.Error{Message: "its connection was lost: " + lossText(why), Cause: why.cause})
+		t.failed(c.endpoint, lostConnectionTo(why))
 	}
+}
+
+// noteSilence leaves an endpoint alone from which nothing came for too long.
+func (e *endpoint) noteSilence(why *loss) {
+	if e.route != nil {
+		e.route.failed(e, lostConnectionTo(why))
+	}
+}
+
+func lostConnectionTo(why *loss) *status.Error {
+	return &status.Error{Message: "its connection was lost: " + lossText(why), Cause: why.cause}
 }
 
 // present returns the connection that was used last, or nil if that has ended.

@@ -103,7 +103,9 @@ func (c *connection) lookForSilence() {
 	if quiet >= s.limit {
 		s.armed = false
 		c.mu.Unlock()
-		c.close(&loss{cause: &silentError{s.limit}})
+		why := &loss{cause: &silentError{s.limit}}
+		c.close(why)
+		c.endpoint.noteSilence(why)
 		return
 	}
 	writer, next := false, askAfter-quiet
