@@ -89,10 +89,14 @@ func TestObserversDoNotAllocate(t *testing.T) {
 
 // Choosing among endpoints costs no memory.
 func TestCallsOfSeveralEndpointsDoNotAllocate(t *testing.T) {
-	near, far := demoServer(t), serveDemo(t, "tcp:127.0.0.1:0")
+	answering := func(p *peer) string {
+		go func() { p.serve().answerInPlace() }()
+		return p.address
+	}
+	far, equal := answering(newRemotePeer(t, "tcp")), answering(newRemotePeer(t, "tcp"))
 	for name, address := range map[string]string{
-		"nearest": near + "?shm=off | " + far,
-		"equals":  far + "," + strings.TrimPrefix(serveDemo(t, "tcp:127.0.0.1:0"), "tcp:"),
+		"nearest": answering(newPeer(t)) + " | tcp:127.0.0.1:1",
+		"equals":  far + "," + strings.TrimPrefix(equal, "tcp:") + "?silence=off",
 	} {
 		c, err := client.New(address)
 		must(t, err)
