@@ -180,6 +180,29 @@ func TestSilenceOfOneAnswer(t *testing.T) {
 	expectFailure(t, wait(t, done).err, status.Unavailable, status.OutcomeUnknown)
 }
 
+// A certificate must be for the name that the address has, not for what that stands for.
+func TestNamesOverTLS(t *testing.T) {
+	p := newRemotePeer(t, "tls")
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.address, "tls:"))
+	must(t, err)
+	newNameServer(t, map[string][]net.IP{"server.example.org": parseIPs("127.0.0.1"), "other.test": parseIPs("127.0.0.1")})
+	n := newNotebook()
+	c := newClient(t, "unix:/nonexistent/s | tls:server.example.org:"+port, append(p.options, client.WithObserver(n.observer()), client.WithAttempts(1))...)
+	done := begin(context.Background(), c, "echo", nil)
+	conn := p.serve()
+	conn.reply(conn.expect(wire.Request), []byte("x"))
+	expectReply(t, wait(t, done), "x")
+	if c.Transport() != "tls" {
+		t.Errorf("calls travel by %q", c.Transport())
+	}
+	expectLines(t, n.take(), "began echo 0 OK", "refused 0 unix socket UNAVAILABLE", "opened 1 tls", "started echo 1 OK", "ended echo 1 OK")
+	must(t, c.Close())
+	c = newClient(t, "tls:other.test:"+port, append(p.options, client.WithAttempts(1))...)
+	done = begin(context.Background(), c, "echo", nil)
+	_, _ = p.accept().Read(make([]byte, 1))
+	expectFailure(t, wait(t, done).err, status.Unauthenticated, status.OutcomeNotExecuted)
+}
+
 // A host that nobody knows is an endpoint that fails, and is tried again.
 func TestUnknownName(t *testing.T) {
 	places, port := newPlacesAt(t, "127.0.0.1")

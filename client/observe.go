@@ -18,8 +18,11 @@ import (
 // attempt that failed.
 func (e *endpoint) observeOpening(made *connection, failure *status.Error) {
 	observer, info := e.client.config.observer, &observe.Connection{Side: intercept.Caller, Peer: e.peer(), Transport: observe.TCP}
-	if info.Peer.Local {
+	switch e.address.Network {
+	case "unix":
 		info.Transport = observe.UnixSocket
+	case "tls":
+		info.Transport = observe.TLS
 	}
 	if failure != nil {
 		if observer.ConnectionRefused != nil {

@@ -43,10 +43,10 @@ var partitions = []partition{
 	}, [][]string{
 		// A function as a server describes it, and the types that callers use it with.
 		{"describedFunction", "functionTable", "usage"},
-		// A call and the connection that it waits on, up to the client that makes connections.
+		// A call and the connection that it waits on, up to the client that makes connections
 		// and chooses among endpoints.
 		{"arrival", "call", "callTable", "connection", "core", "counts", "ending", "endpoint", "endpointFailure", "hostName", "interceptedCall",
-			"interceptedReply", "interceptedRequest", "reader", "role", "route", "search", "slot", "state"},
+			"interceptedReply", "interceptedRequest", "lostConnection", "reader", "role", "route", "search", "slot", "state"},
 	}},
 }
 
