@@ -40,24 +40,21 @@
  * may lie in memory shared with the server, so its bytes stay the same only until the
  * parent uses its handle again. A fork while another thread is inside the library is safe:
  * the child's copy of that handle starts anew. Every descriptor is close-on-exec.
- *   A signal handler may interrupt a function of the library and fork. Its child must not
- * return from the handler into that function: it must call exec or _exit, or go on with
- * handles that were not in use. A child that returns all the same is mostly noticed, but
- * not always: it may die by SIGSEGV or disturb calls of the parent. See
- * docs/guides/prefork.md.
+ *   A signal handler may interrupt a function of the library and fork. Its child must call
+ * exec or _exit, or go on with handles that were not in use. A child that returns into that
+ * function is mostly noticed, but not always: it may die by SIGSEGV or disturb calls of the
+ * parent. See docs/guides/prefork.md.
  *
  * TIME. A timeout_ms parameter bounds the whole call: connecting, sending and waiting. It
  * is in milliseconds; 0 means the default of the view that is used (nearcall_calls.h) or of
  * the handle, and NEARCALL_NO_TIMEOUT means no limit. A call returns at most 50 ms after its
  * timeout, whatever the server does, and it never returns NEARCALL_E_DEADLINE_EXCEEDED
- * before its timeout. Clocks are monotonic. Only looking up the name of a host (instead of a
- * number) takes as long as the system's resolver takes.
+ * before its timeout. Clocks are monotonic. Only looking up a host's name may take longer.
  *
- * LOST CONNECTIONS. A connection may be lost although its server lives. If a function that
- * makes one call and waits for its reply cannot tell what became of the call, it connects
- * anew, asks the server, and so knows the outcome; a call that was not started is sent again.
- * It asks until the call's timeout, or until there is no server at the address, or another
- * one. Calls that are begun and collected by separate functions are not asked about.
+ * LOST CONNECTIONS. If a function that makes one call and waits for its reply has lost the
+ * connection, it connects anew and asks the same server what became of the call, within the
+ * call's timeout. A call that was not started is sent again. Calls that are begun and
+ * collected by separate functions are not asked about.
  *
  * SHARED MEMORY. On a "unix:" address calls begin on the socket. After some calls the
  * server gives the connection memory that both sides map. On a busy connection a call then
@@ -67,8 +64,7 @@
  * microseconds before it sleeps; it spins, as long as that makes calls faster and the server
  * runs on another CPU. Large requests that are put together are built where the server reads
  * them, and replies are read where the server has written them. When the connection is
- * lost, marks in the memory tell whether a call was started, so that its outcome is less
- * often unknown.
+ * lost, marks in the memory tell whether a call was started.
  *   ?shm=off   or NEARCALL_NO_SHARED_MEMORY: use the socket only
  *   ?spin=off  or NEARCALL_SPIN_OFF: never spin, sleep at once
  *   ?spin=dedicated or NEARCALL_SPIN_DEDICATED: never sleep
@@ -94,9 +90,8 @@
  *             nearcall_error_outcome(client) != NEARCALL_OUTCOME_NOT_EXECUTED)
  *             break;
  *     }
- * Older servers do not look at descriptions. To such a server the library sends no request
- * that was encoded under another schema than the server's; that fails in the same way. Raw
- * payloads are the same under every description.
+ * Older servers do not look at descriptions: a request that was encoded under another schema
+ * than theirs fails in the same way. Raw payloads are the same under every description.
  *
  * FILES. Functions take and return open files and TCP connections if the server allows this
  * process to pass them. That works over local sockets only. nearcall_put_file() gives a
@@ -106,12 +101,12 @@
  * OTHER MACHINES. What goes to a "tcp:" address can be read and changed on the way. To another
  * machine that is logged once (nearcall_hooks.h), or refused with NEARCALL_NO_PLAIN_TCP or
  * ?plain=refuse. The kernel ends a connection whose other end does not answer at all for 30
- * seconds, or for ?silence=MS or silence_ms (100 to 300000).
- *   A "tls:" address is TCP with TLS 1.3, by OpenSSL 3 (libssl.so.3), which is loaded for such
- * an address only. PEM files are named in the options or in the address, which comes first
- * ("?ca=PATH&cert=PATH&key=PATH&name=HOST"), and are read again when they have changed. If one
- * side does not accept the other, the error is NEARCALL_E_UNAUTHENTICATED, not executed. A fork
- * while another thread is inside OpenSSL is not safe: see docs/guides/c.md.
+ * seconds, or for ?silence=MS or silence_ms (100 to 300000). A "tls:" address is TCP with TLS
+ * 1.3, by OpenSSL 3 (libssl.so.3), which is loaded for such an address only. PEM files are named
+ * in the options or in the address ("?ca=PATH&cert=PATH&key=PATH&name=HOST"), which comes first,
+ * and are read again when they have changed. If one side does not accept the other, the error is
+ * NEARCALL_E_UNAUTHENTICATED, not executed. A fork while another thread is inside OpenSSL is not
+ * safe: see docs/guides/c.md.
  *
  * SAME PROCESS. "embed:/path/of/library.so" names a Go library, built by `nearcall build`,
  * which this process loads. nearcall_call() and nearcall_request_call() then run the
@@ -122,8 +117,7 @@
  * handle goes on over shared memory to the process that has loaded the library. With
  * ?children=own it fails instead, unless the library was not loaded before the fork. A
  * process can load one Go library only, for as long as it lives, and it needs the GNU C
- * library; the error of nearcall_open() says what stands in the way. For signal handlers
- * see nearcall_block_signals() in nearcall_signals.h.
+ * library. For signal handlers see nearcall_block_signals() in nearcall_signals.h.
  *
  * MEMORY. Every allocation is checked. When memory runs out a function returns
  * NEARCALL_E_RESOURCE_EXHAUSTED, and the handle stays usable.
@@ -282,8 +276,7 @@ typedef struct nearcall_options {
  * Makes a handle for an address: "unix:/path", "unix:@name", "tcp:host:port", "tls:host:port"
  * or "embed:/path/of/library.so". "unix:" and "embed:" addresses may be followed by
  * "?shm=auto|off" and "?spin=auto|off|dedicated", joined by "&" (see "Shared memory"), and
- * "embed:" addresses also by "children=parent|own" (see "Same process"). An address with
- * several endpoints, which clients in Go take, is refused.
+ * "embed:" addresses also by "children=parent|own" (see "Same process"). Lists are refused.
  *
  * It does not connect: the first call does, or nearcall_connect(). A library is loaded at
  * once, though, unless each child is to have its own. options may be NULL.
