@@ -25,8 +25,8 @@ import (
 // A request that was encoded by another description is refused here. The outcome of an error
 // that pass returns is told to the caller as it is. If pass panics, the outcome is unknown.
 //
-// Of the options, MaxRunTime, MaxConcurrency and Intercept apply. It is an error to give
-// others, because they describe the function or say how it runs. RegisterForwarded fails as
+// Of the options, MaxRunTime, MaxConcurrency, Intercept and Identities apply. It is an error to
+// give others, because they describe the function or say how it runs. RegisterForwarded fails as
 // Register does, and for functions that pass files or connections, which cannot be passed on.
 // Serve returns the same error.
 func (s *Server) RegisterForwarded(description []byte, pass forward.Func, options ...FunctionOption) error {

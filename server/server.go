@@ -196,11 +196,6 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	if err != nil {
 		return nil, err
 	}
-	if c.identities != nil {
-		if err := checkPatterns(c.identities); err != nil {
-			return nil, fmt.Errorf("nearcall: register %q: Identities: %w", name, err)
-		}
-	}
 	if typed, ok := fn.(Typed); ok {
 		fn = typed.adapter
 	}
@@ -216,7 +211,7 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	// A function that passes files may wait for them, and sending them may wait for the
 	// kernel.
 	f.mayInline = !c.apart && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
-	f.borrows, f.identities = c.borrows, c.identities
+	f.borrows = c.borrows
 	f.keepsBytes = !f.borrows && len(f.interceptors) == 0 && made.Description().HoldsBytes()
 	return f, nil
 }
@@ -224,7 +219,7 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 // describeFunction makes what functions have in common, whatever runs them.
 func (s *Server) describeFunction(made *dispatch.Function, c *functionConfig) *function {
 	description := made.Description()
-	f := &function{Function: made, name: description.Name, maxRunTime: c.maxRunTime}
+	f := &function{Function: made, name: description.Name, maxRunTime: c.maxRunTime, identities: c.identities}
 	f.interceptors = slices.Concat(s.config.interceptors, c.interceptors)
 	f.needsContext = made.TakesContext() || len(f.interceptors) > 0 || s.config.observer != nil
 	f.provenAt.Store(provenCalls)
@@ -243,6 +238,11 @@ func optionsOf(name string, options []FunctionOption) (*functionConfig, error) {
 	}
 	if slices.ContainsFunc(c.interceptors, func(i intercept.Interceptor) bool { return i == nil }) {
 		return nil, fmt.Errorf("nearcall: register %q: Intercept: an interceptor is nil", name)
+	}
+	if c.identities != nil {
+		if err := checkPatterns(c.identities); err != nil {
+			return nil, fmt.Errorf("nearcall: register %q: Identities: %w", name, err)
+		}
 	}
 	return &c, nil
 }

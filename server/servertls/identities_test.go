@@ -12,6 +12,7 @@ import (
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/client/clienttls"
+	"github.com/nearcall/nearcall/forward"
 	"github.com/nearcall/nearcall/intercept"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/server/servertls"
@@ -78,21 +79,30 @@ func TestIdentitiesOfFunctions(t *testing.T) {
 	ran := atomic.Int64{}
 	must(t, admin.Register("reload", func() { ran.Add(1) }))
 	must(t, s.Register("open", func() {}))
+	must(t, s.RegisterForwarded([]byte(`{"name":"passed_on","params":[],"results":[]}`), func(context.Context, *forward.Request, []byte) (forward.Reply, error) {
+		ran.Add(1)
+		return forward.Reply{}, status.Errorf(status.NotFound, "not here").With(status.OutcomeExecuted)
+	}, server.Identities("spiffe://example.org/client")))
 	secure := serveAt(t, s, "tls:127.0.0.1:0")
 	local := serveAt(t, s, "unix:"+filepath.Join(t.TempDir(), "s"))
 	for name, c := range map[string]*client.Client{
 		"nobody": newClient(t, secure, clienttls.With(p.shows(""))),
 		"local":  newClient(t, "unix:"+strings.TrimPrefix(local, "unix:")),
 	} {
-		refusal{status.PermissionDenied, "a caller without a certificate may not call admin.reload"}.check(t, c.Call(context.Background(), "admin.reload", nil))
+		for _, function := range []string{"admin.reload", "passed_on"} {
+			refusal{status.PermissionDenied, "a caller without a certificate may not call " + function}.check(t, c.Call(context.Background(), function, nil))
+		}
 		if err := c.Call(context.Background(), "open", nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	c := newClient(t, secure, clienttls.With(p.shows("client")))
 	must(t, c.Call(context.Background(), "admin.reload", nil))
-	if ran.Load() != 1 {
-		t.Errorf("the function ran %d times, want 1", ran.Load())
+	if err := c.Call(context.Background(), "passed_on", nil); !errors.Is(err, status.NotFound) {
+		t.Error(err)
+	}
+	if ran.Load() != 2 {
+		t.Errorf("the functions ran %d times, want 2", ran.Load())
 	}
 	if err := s.Register("late", func() {}); !errors.Is(err, server.ErrServing) {
 		t.Error(err)
