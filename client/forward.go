@@ -29,7 +29,7 @@ func (c *Client) Forward(ctx context.Context, request *forward.Request, dst []by
 	passed.options.waitForReady, passed.options.retryUnknown = false, false
 	passed.options.extensions = append(slices.Clip(passed.options.extensions), request.Extensions...)
 	r.passed, r.options = passed, &passed.options
-	// What is not known is assumed: unpack looks if the server takes no blocks.
+	// There may be blocks in the payload: unpack looks if the server takes none.
 	codec := wire.Codec(request.Codec)
 	r.beside.Blocks = codec == wire.CodecPacked
 	r.reply, r.replyStart = dst, len(dst)

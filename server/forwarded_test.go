@@ -69,7 +69,7 @@ func TestRegisterForwardedRefusesWithASentence(t *testing.T) {
 	}
 }
 
-// What a caller asks of a forwarded function is what it would be told where that runs.
+// A caller is told of a forwarded function what it would be told where that runs.
 func TestForwardedFunctionIsDescribedAsItIs(t *testing.T) {
 	far := newServer(t)
 	register(t, far, "transfer", func(from, to string, _ *int64) {}, server.Params("from", "to", "amount"), server.Doc("Moves money."), server.Idempotent())
@@ -84,7 +84,7 @@ func TestForwardedFunctionIsDescribedAsItIs(t *testing.T) {
 	}
 }
 
-// What is passed on is what came, without what concerns the connection.
+// A request is passed on as it came, without the extensions that concern the connection.
 func TestForwardedRequest(t *testing.T) {
 	var got atomic.Pointer[forward.Request]
 	s := newServer(t)
