@@ -1,0 +1,27 @@
+package bus
+
+// ReadNow reads what has arrived, without waiting.
+func (c *Conn) ReadNow(b []byte) int {
+	c.stream.mu.Lock()
+	defer c.stream.mu.Unlock()
+	return c.stream.in.take(b)
+}
+
+// Held returns how many bytes have arrived and were not read, and how many may be.
+func (c *Conn) Held() (bytes, window int) {
+	c.stream.mu.Lock()
+	defer c.stream.mu.Unlock()
+	return c.stream.in.bytes, int(c.stream.window)
+}
+
+// Failure returns why the connection has ended, or nil.
+func (c *Conn) Failure() error {
+	c.stream.mu.Lock()
+	defer c.stream.mu.Unlock()
+	return c.stream.failure
+}
+
+// Subjects are where the connection's own messages and the engine's answers come.
+func (c *Conn) Subjects() (messages, answers string) {
+	return c.stream.hub.subjects.at(c.stream.own), c.stream.replies
+}
