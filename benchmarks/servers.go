@@ -22,7 +22,7 @@ type serverPlan struct {
 	// serves is whether it serves Nearcall's functions, and so takes flags; a floor takes an
 	// address alone.
 	serves bool
-	tcp    bool // whether it listens at a port, and not at a path
+	port   string // the scheme of its address if it listens at a port, and not at a path
 	// session is whether it is in a session of its own, where services and residents are: the
 	// scheduler gives every session a group, and waking one of another costs more.
 	session bool
@@ -45,11 +45,12 @@ var (
 // servers are those that rows.txt names.
 var servers = map[string]serverPlan{
 	"none": noServer, "c": {program: "echo_server"}, "spin": {program: "spin_server"},
-	"go": {program: "bareserver"}, "go-tcp": {program: "bareserver", tcp: true},
-	"test": testServer, "test-tcp": {program: "testserver", serves: true, tcp: true},
+	"go": {program: "bareserver"}, "go-tcp": {program: "bareserver", port: "tcp"}, "go-tls": {program: "bareserver", port: "tls"},
+	"test": testServer, "test-tcp": {program: "testserver", serves: true, port: "tcp"},
+	"test-tls": {program: "testserver", serves: true, port: "tls"},
 	"session": {program: "testserver", serves: true, session: true}, "many": {program: "testserver", serves: true, many: true},
 	"values": {program: "testserver", serves: true, values: true},
-	"event":  eventServer, "event-tcp": {program: "eventserver", serves: true, tcp: true},
+	"event":  eventServer, "event-tcp": {program: "eventserver", serves: true, port: "tcp"},
 	"many-event": {program: "eventserver", serves: true, many: true},
 	"shop":       {program: "shopserver", serves: true}, "shop-library": {library: "libshop.so", serves: true},
 	"peer": {peer: true}, "resident": residentServer, "library": testLibrary, "empty": {library: "libempty.so"},
@@ -57,8 +58,8 @@ var servers = map[string]serverPlan{
 	"floor-direct": floorDirect, "floor-handed": floorHanded,
 }
 
-// anyPort is a TCP address of this machine; its server tells the port.
-const anyPort = "tcp:127.0.0.1:0"
+// anyPort is where servers of a scheme listen at a port of this machine, which they tell.
+const anyPort = ":127.0.0.1:0"
 
 // manyMemoryBytes is shared memory for as many callers as any row has.
 const manyMemoryBytes = 16 << 30
@@ -77,8 +78,10 @@ func (p serverPlan) transport(by route) protocol.Transport {
 	switch {
 	case !p.serves:
 		return protocol.Unknown
-	case p.tcp:
+	case p.port == "tcp":
 		return protocol.TCP
+	case p.port == "tls":
+		return protocol.TLS
 	case by == byItself:
 		return protocol.SameProcess
 	case by == bySocket:
@@ -89,20 +92,24 @@ func (p serverPlan) transport(by route) protocol.Transport {
 	return protocol.Unknown
 }
 
-// command returns how a server is started that listens at that path, unless at a port.
+// command returns how a server is started that listens at that path, unless at a port; the
+// certificates of one that speaks TLS are in the folder of the path.
 func (t tools) command(p serverPlan, path string) []string {
-	at, address := path, "unix:"+path
-	if p.tcp {
-		at, address = anyPort, anyPort
+	at, address, certified := path, "unix:"+path, certificates(filepath.Dir(path))
+	if p.port != "" {
+		at, address = p.port+anyPort, p.port+anyPort
 	}
 	if p.peer {
 		return []string{t.peerProgram(p.program), "serve", address}
 	}
 	command := []string{t.built(p.program)}
 	if !p.serves {
-		return append(command, at)
+		return append(append(command, at), certified.of(p)...)
 	}
 	command = append(command, "-address", address)
+	if p.port == "tls" {
+		command = append(command, "-tls-cert", certified.certificate(), "-tls-key", certified.key())
+	}
 	if p.values { // memory at the first call: a caller cannot make many of them until it comes
 		command = append(command, "-value-bytes-max", strconv.Itoa(wire.ValueBytesMaxCeiling), "-shared-memory-after-calls", "1")
 	}
@@ -143,6 +150,11 @@ func (s *scene) startServer(row rowPlan) error {
 			return err
 		}
 	}
+	if p.port == "tls" {
+		if err := certificates(s.folder).write(); err != nil {
+			return err
+		}
+	}
 	s.sockets++
 	command := s.command(p, filepath.Join(s.folder, fmt.Sprintf("%d.sock", s.sockets)))
 	if _, err := os.Stat(command[0]); err != nil {
@@ -176,6 +188,9 @@ func (s *scene) address(row rowPlan) string {
 		return "embed:" + s.built(p.library)
 	case p.program == "":
 		return "none:"
+	}
+	if p.serves && p.port == "tls" {
+		return s.servers[p].Said + "?ca=" + certificates(s.folder).authority()
 	}
 	return s.servers[p].Said + row.route.parameter()
 }

@@ -3,11 +3,14 @@
 // nothing else.
 //
 //	bareserver PATH|tcp:HOST:PORT
+//	bareserver tls:HOST:PORT CERTIFICATE KEY
 package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,26 +25,45 @@ const (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: bareserver PATH|tcp:HOST:PORT")
+	if len(os.Args) != 2 && len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: bareserver PATH|tcp:HOST:PORT\n       bareserver tls:HOST:PORT CERTIFICATE KEY")
 		os.Exit(2)
 	}
-	fmt.Fprintln(os.Stderr, "bareserver:", serve(os.Args[1]))
+	fmt.Fprintln(os.Stderr, "bareserver:", serve(os.Args[1], os.Args[2:]))
 	os.Exit(1)
 }
 
-// serve returns only when it cannot go on.
-func serve(address string) error {
-	network, target := "unix", address
-	if port, isTCP := strings.CutPrefix(address, "tcp:"); isTCP {
-		network, target = "tcp", port
+// listen returns the listener of an address and the address's scheme. files are those of a
+// certificate and its key.
+func listen(address string, files []string) (listener net.Listener, scheme string, err error) {
+	if port, found := strings.CutPrefix(address, "tcp:"); found {
+		listener, err = net.Listen("tcp", port)
+		return listener, "tcp", err
 	}
-	listener, err := net.Listen(network, target)
+	port, found := strings.CutPrefix(address, "tls:")
+	if !found {
+		listener, err = net.Listen("unix", address)
+		return listener, "unix", err
+	}
+	if len(files) != 2 {
+		return nil, "", errors.New("tls needs a certificate and its key")
+	}
+	pair, err := tls.LoadX509KeyPair(files[0], files[1])
+	if err != nil {
+		return nil, "", err
+	}
+	listener, err = tls.Listen("tcp", port, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13})
+	return listener, "tls", err
+}
+
+// serve returns only when it cannot go on.
+func serve(address string, files []string) error {
+	listener, scheme, err := listen(address, files)
 	if err != nil {
 		return err
 	}
 	lent := sync.Pool{New: func() any { return newBuffers() }}
-	fmt.Println("ready", network+":"+listener.Addr().String())
+	fmt.Println("ready", scheme+":"+listener.Addr().String())
 	for {
 		connection, err := listener.Accept()
 		if err != nil {

@@ -25,7 +25,7 @@ use constant {NOT_COUNTED => 2**64 - 1, S_PER_MS => 1e-3, NS_PER_S => 1e9, ALONE
 use constant CALLS_OF_A_SAMPLE => 16;
 
 # How the calls went, as a report tells it.
-use constant TRANSPORTS => {'unix socket' => 1, 'shared memory' => 2, 'same process' => 3};
+use constant TRANSPORTS => {'unix socket' => 1, 'shared memory' => 2, 'same process' => 3, tcp => 4, tls => 5};
 
 # What the functions are given, and have to answer.
 my %known = (typed => [ack => [0, 1], 2], one => [one => [], 1], ack => [ack => [3, 4], 125],

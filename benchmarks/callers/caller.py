@@ -26,7 +26,7 @@ from shop import shop_subject
 import nearcall
 
 # How the calls went, as a report tells it.
-TRANSPORTS = {"unix socket": 1, "shared memory": 2, "same process": 3}
+TRANSPORTS = {"unix socket": 1, "shared memory": 2, "same process": 3, "tcp": 4, "tls": 5}
 
 # A server gives shared memory to who has called some times.
 CALLS_UNTIL_MEMORY_MAX = 256

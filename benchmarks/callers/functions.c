@@ -120,6 +120,10 @@ int transport_of(const nearcall_client *client)
 
     if (strcmp(name, "same process") == 0)
         return TRANSPORT_SAME_PROCESS;
+    if (strcmp(name, "tcp") == 0)
+        return TRANSPORT_TCP;
+    if (strcmp(name, "tls") == 0)
+        return TRANSPORT_TLS;
     return strcmp(name, "shared memory") == 0 ? TRANSPORT_SHARED_MEMORY : TRANSPORT_SOCKET;
 }
 

@@ -22,7 +22,8 @@ enum {
     TRANSPORT_SOCKET = 1,
     TRANSPORT_SHARED_MEMORY = 2,
     TRANSPORT_SAME_PROCESS = 3,
-    TRANSPORT_TCP = 4
+    TRANSPORT_TCP = 4,
+    TRANSPORT_TLS = 5
 };
 
 struct command {

@@ -30,6 +30,7 @@ const (
 	SharedMemory
 	SameProcess
 	TCP
+	TLS
 )
 
 // String returns the name that clients and results have for it; none for Unknown.
@@ -43,13 +44,15 @@ func (t Transport) String() string {
 		return "same process"
 	case TCP:
 		return "tcp"
+	case TLS:
+		return "tls"
 	}
 	return ""
 }
 
 // TransportOf returns that of a client, by the name the client has for it.
 func TransportOf(name string) Transport {
-	for t := Socket; t <= TCP; t++ {
+	for t := Socket; t <= TLS; t++ {
 		if t.String() == name {
 			return t
 		}
