@@ -16,6 +16,7 @@ import (
 	"github.com/nearcall/nearcall/benchmarks/frames"
 	"github.com/nearcall/nearcall/benchmarks/protocol"
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/client/clienttls"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -59,6 +60,9 @@ func openValues(address string, callers int) (echoes, error) {
 // openClients returns callers that have that many clients, that is connections, in turns.
 func openClients(address string, clients, callers int, options ...client.Option) (echoes, error) {
 	all := echoes{}
+	if strings.HasPrefix(address, "tls:") {
+		options = append(options, clienttls.With(clienttls.Files{})) // the address names the authority
+	}
 	for range clients {
 		c, err := client.New(address, options...)
 		if err != nil {

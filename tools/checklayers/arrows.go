@@ -101,7 +101,7 @@ var arrows = []layer{
 	{"conformance", []string{"status", "server", "server/servertls", "client", "client/clienttls", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},
 	{"tests", []string{"status", "observe", "spin", "forward", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "internal/wire", "internal/rights",
 		"internal/transport/sharedmemory/memorytest", anything}},
-	{"benchmarks", []string{"status", "spin", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/demo",
+	{"benchmarks", []string{"status", "spin", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/certificates", "tests/programs/demo",
 		"tests/programs/shop", "internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
 	{"examples", []string{"status", "intercept", "observe", "spin", "forward", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "embed", anything}},
 	{"tools", []string{anything}},
