@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/status"
@@ -105,12 +106,18 @@ func (c *connection) insecure(err error) {
 		c.service.tellRefusal(c, refusal)
 		return
 	}
-	if !errors.Is(err, io.EOF) && !isTimeout(err) {
+	if !hasLeft(err) && !isTimeout(err) {
 		s.counters.violations.Add(1)
 		s.config.logger.Warn("no agreement on keys; connection closed", "peer", c.peer.String(), "reason", err)
 	}
 	c.close(err)
 	c.end()
+}
+
+// hasLeft reports whether the peer was gone before there was an agreement, as those are that only
+// look whether somebody listens.
+func hasLeft(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // revoked closes the connection of a peer that is not accepted any more. It does not wait.
