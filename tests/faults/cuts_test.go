@@ -3,6 +3,7 @@ package faults_test
 import (
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/tests/processes"
+	"github.com/nearcall/nearcall/tests/programs/certificates/authority"
 )
 
 const (
@@ -19,6 +21,8 @@ const (
 	// A connection is cut after up to 2^cutBitsMax bytes. Half of all cuts are within the first
 	// kilobyte: hello and welcome, and the questions about calls of the connection before.
 	cutBitsMin, cutBitsMax = 5, 15
+	// Over TLS a connection begins with some kilobytes of the handshake.
+	sealedCutBitsMin, sealedCutBitsMax = 8, 17
 	// How long a server lives that is killed beside, in milliseconds.
 	cutServerLifeMs = 500
 	// How many calls each caller makes at a time, at most.
@@ -31,8 +35,28 @@ type relay struct {
 	run      *faultRun
 	listener net.Listener
 	server   atomic.Pointer[string]
-	cuts     atomic.Int64
-	carrying sync.WaitGroup
+	// certificates is the folder of those for TLS, "" for plain TCP.
+	certificates string
+	cuts         atomic.Int64
+	carrying     sync.WaitGroup
+}
+
+// address is what callers call.
+func (l *relay) address() string {
+	at := l.listener.Addr().String()
+	if l.certificates == "" {
+		return "tcp:" + at
+	}
+	return "tls:" + at + "?ca=" + filepath.Join(l.certificates, "ca.pem")
+}
+
+// drawBytes draws after how many bytes a direction is cut.
+func (l *relay) drawBytes() int64 {
+	least, most := cutBitsMin, cutBitsMax
+	if l.certificates != "" {
+		least, most = sealedCutBitsMin, sealedCutBitsMax
+	}
+	return int64(l.run.number(1 << (least + l.run.number(most-least+1))))
 }
 
 func newRelay(r *faultRun) *relay {
@@ -70,8 +94,7 @@ func (l *relay) carry(caller *net.TCPConn) {
 	defer server.Close()
 	var both sync.WaitGroup
 	pass := func(to, from *net.TCPConn) {
-		bytes := int64(l.run.number(1 << (cutBitsMin + l.run.number(cutBitsMax-cutBitsMin+1))))
-		if _, err := io.CopyN(to, from, bytes); err == nil {
+		if _, err := io.CopyN(to, from, l.drawBytes()); err == nil {
 			l.cuts.Add(1)
 		}
 		if l.run.number(2) == 0 {
@@ -89,11 +112,15 @@ func (l *relay) carry(caller *net.TCPConn) {
 
 // startRemoteServer starts a server behind the relay.
 func (r *faultRun) startRemoteServer() *processes.Process {
-	server := processes.Start(r.t, nil, built.server, "-ledger", r.ledgerPath, "-address", "tcp:127.0.0.1:0")
+	network, command := "tcp:", []string{built.server, "-ledger", r.ledgerPath}
+	if folder := r.relay.certificates; folder != "" {
+		network, command = "tls:", append(command, "-tls-cert", filepath.Join(folder, "server.pem"), "-tls-key", filepath.Join(folder, "server.key"))
+	}
+	server := processes.Start(r.t, nil, append(command, "-address", network+"127.0.0.1:0")...)
 	if !processes.Within(r.t, "a server to start", time.Minute, server.Lines.Scan) {
 		r.t.Fatal("the server did not start")
 	}
-	address, found := strings.CutPrefix(server.Lines.Text(), "ready tcp:")
+	address, found := strings.CutPrefix(server.Lines.Text(), "ready "+network)
 	if !found {
 		r.t.Fatalf("the server did not start: %q", server.Lines.Text())
 	}
@@ -106,16 +133,23 @@ func (r *faultRun) startRemoteServer() *processes.Process {
 // are killed as well, only calls that were with one of these may be unknown.
 func TestOutcomesAreKnownWhenConnectionsAreCut(t *testing.T) {
 	for name, caller := range map[string]string{"C": built.ledger, "Go": built.caller} {
-		t.Run(name+", server lives", func(t *testing.T) { cutConnections(t, caller, false) })
-		t.Run(name+", servers are killed", func(t *testing.T) { cutConnections(t, caller, true) })
+		t.Run(name+", server lives", func(t *testing.T) { cutConnections(t, caller, false, false) })
+		t.Run(name+", servers are killed", func(t *testing.T) { cutConnections(t, caller, true, false) })
+		t.Run(name+", TLS, server lives", func(t *testing.T) { cutConnections(t, caller, false, true) })
 	}
 }
 
-func cutConnections(t *testing.T, caller string, killed bool) {
+func cutConnections(t *testing.T, caller string, killed, sealed bool) {
 	r := newFaultRun(t, caller, false)
 	r.wanted = int64(processes.Setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall))
 	r.timeoutMs, r.killEvery = cutTimeoutMs, 1<<30
 	r.relay = newRelay(r)
+	if sealed {
+		r.relay.certificates = t.TempDir()
+		if err := authority.Write(r.relay.certificates); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r.tormentByCuts(killed)
 	count := r.check()
 	unknown := count.byOutcome["UNAVAILABLE, unknown"] + count.byOutcome["DEADLINE_EXCEEDED, unknown"]

@@ -150,7 +150,7 @@ func (r *faultRun) number(n int) int {
 
 func (r *faultRun) address() string {
 	if r.relay != nil {
-		return "tcp:" + r.relay.listener.Addr().String()
+		return r.relay.address()
 	}
 	parameters := ""
 	if !r.memory {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/client/clienttls"
 	"github.com/nearcall/nearcall/status"
 )
 
@@ -35,7 +36,7 @@ func main() {
 			fail(err)
 		}
 	}
-	c, err := client.New(os.Args[1])
+	c, err := client.New(os.Args[1], clienttls.With(clienttls.Files{}))
 	if err != nil {
 		fail(err)
 	}
