@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// Dial connects to the server with that name at another hub, before ctx ends. If nobody is there,
-// or there is no such server, the error wraps syscall.ECONNREFUSED.
+// Dial connects to the server with that name at another hub, before ctx ends. If there is no such
+// server, the error wraps syscall.ECONNREFUSED. If nobody is there it wraps syscall.EHOSTUNREACH:
+// the hub may have lost the engine, and come back.
 func (h *Hub) Dial(ctx context.Context, instance, server string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func (s *stream) awaitOpened(ctx context.Context) error {
 	case s.opened:
 		return nil
 	case errors.Is(s.failure, errNobody):
-		return fmt.Errorf("the hub is not there: %w", syscall.ECONNREFUSED)
+		return fmt.Errorf("the hub is not there: %w", syscall.EHOSTUNREACH)
 	case errors.As(s.failure, &lost) && s.knows:
 		return fmt.Errorf("%w: %w", s.failure, syscall.ECONNREFUSED)
 	}

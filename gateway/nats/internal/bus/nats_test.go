@@ -137,7 +137,7 @@ func TestCallsOverNATS(t *testing.T) {
 }
 
 // A hub that vanishes with a call ends the connection within a second. The outcome of the call is
-// unknown, because nobody is left to be asked. Later calls were not executed.
+// unknown, because nobody is left whom its caller could ask. Later calls were not executed.
 func TestHubVanishesOnNATS(t *testing.T) {
 	url := startEngine(t, engine.RANDOM_PORT).ClientURL()
 	from, _ := attach(t, url)

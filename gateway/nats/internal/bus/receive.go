@@ -46,14 +46,14 @@ func (s *stream) receive(h header, payload []byte, from origin) {
 	}
 	over := s.failure != nil
 	s.mu.Unlock()
-	if over {
-		s.hub.forget(s)
-	}
 	switch {
 	case err != nil:
 		s.say(reset, []byte(cutReason(err.Error())))
 	case answer:
 		s.probe(kindProbed)
+	}
+	if over {
+		s.hub.forget(s)
 	}
 }
 

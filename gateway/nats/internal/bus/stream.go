@@ -245,10 +245,11 @@ func (s *stream) close() {
 	s.writing.stop()
 	s.changed.Broadcast()
 	s.mu.Unlock()
-	s.hub.forget(s)
+	// The peer is told before the hub would tell it that there is no such stream.
 	if tell {
 		s.say(h, nil)
 	}
+	s.hub.forget(s)
 }
 
 // say publishes a message that is not DATA. If the engine does not take it, the stream ends.
