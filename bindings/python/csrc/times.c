@@ -114,15 +114,51 @@ int core_time_from_python(core_state *state, PyObject *value, int64_t *ret_secon
     return r;
 }
 
-PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanoseconds)
+/* Of days since 1970, in years that begin with March, so that leap days come last. */
+static void date_of(int64_t days, int64_t *ret_year, int *ret_month, int *ret_day)
 {
-    PyObject *since_epoch, *moment;
+    int64_t since = days + 719468, cycle = (since >= 0 ? since : since - 146096) / 146097;
+    int64_t day = since - cycle * 146097;
+    int64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+    int day_of_year = (int)(day - (365 * year + year / 4 - year / 100));
+    int month = (5 * day_of_year + 2) / 153;
 
-    since_epoch = make_timedelta(state, seconds, nanoseconds / NANOSECONDS_PER_MICROSECOND);
+    *ret_day = day_of_year - (153 * month + 2) / 5 + 1;
+    *ret_month = month < 10 ? month + 3 : month - 9;
+    *ret_year = year + cycle * 400 + (*ret_month <= 2);
+}
+
+static PyObject *beyond_years(core_state *state, int64_t seconds, int64_t microseconds)
+{
+    PyObject *since_epoch = make_timedelta(state, seconds, microseconds), *moment;
+
     if (since_epoch == NULL)
         return NULL;
     moment = PyNumber_Add(state->epoch, since_epoch);
     Py_DECREF(since_epoch);
+    return moment;
+}
+
+/* From numbers that are small: Python runs handlers of signals within the arithmetic of larger ones,
+ * and what they raise would be taken for a value that cannot be made. */
+PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanoseconds)
+{
+    int microseconds = (int)(nanoseconds / NANOSECONDS_PER_MICROSECOND), month, day, second;
+    int64_t days = seconds / SECONDS_PER_DAY, year;
+    PyObject *zone, *moment;
+
+    if (seconds < days * SECONDS_PER_DAY)
+        days--;
+    second = (int)(seconds - days * SECONDS_PER_DAY);
+    date_of(days, &year, &month, &day);
+    if (year < 1 || year > 9999)
+        return beyond_years(state, seconds, microseconds); /* which says so */
+    zone = PyObject_GetAttrString(state->epoch, "tzinfo");
+    if (zone == NULL)
+        return NULL;
+    moment = PyObject_CallFunction(state->datetime_type, "iiiiiiiO", (int)year, month, day, second / 3600,
+                                   second / 60 % 60, second % 60, microseconds, zone);
+    Py_DECREF(zone);
     return moment;
 }
 

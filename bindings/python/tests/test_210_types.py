@@ -251,6 +251,9 @@ def test_times(client: Client) -> None:
         assert came.tzinfo is UTC
         assert client.identity(moment) == moment
     assert abs(client.now() - datetime.datetime.now(UTC)) < datetime.timedelta(minutes=1)
+    february = [datetime.datetime(year, 2, 27, 23, 59, 59, tzinfo=UTC) for year in range(1, 9999, 7)]
+    days = [day + datetime.timedelta(more) for day in february for more in range(4)]
+    assert client.identity(days) == days
 
 
 def test_times_that_do_not_fit(client: Client) -> None:

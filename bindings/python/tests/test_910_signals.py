@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import contextlib
+import datetime
 import operator
 import signal
 import subprocess
@@ -109,6 +110,24 @@ def test_signal_just_before_the_wait_is_not_missed(client: Client, on_alarm: Any
         assert len(missed) < 10
     assert missed == []
     assert client.ack(2, 3) == 9
+
+
+def test_what_a_handler_raises_is_raised_while_times_are_made(client: Client, on_alarm: Any) -> None:
+    """Python runs handlers within the arithmetic of large integers, too."""
+    moments = [datetime.datetime.now(datetime.UTC)] * 1000
+    on_alarm(raise_alarm)
+    client.identity(moments)
+    raised = 0
+    for after_us in range(100, 20_000, 100):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, after_us / 1e6)
+            client.identity(moments)
+            while True:
+                time.sleep(1)
+        except Alarm:
+            raised += 1
+    assert raised == len(range(100, 20_000, 100))
+    assert client.identity(moments) == moments
 
 
 def test_looking_for_signals_begins_nothing_anew(own_server: Server) -> None:
