@@ -3,8 +3,7 @@
 #include "nearcall_perl.h"
 
 /* The invocation for an XSUB whose arguments begin at a stack position. */
-static ncp_invocation invocation(pTHX_ const ncp_view *view, SV *object, SV *name,
-                                 I32 first_argument, I32 arguments_count)
+static ncp_invocation invocation(pTHX_ const ncp_view *view, SV *object, SV *name, I32 first_argument, I32 arguments_count)
 {
     ncp_invocation call = {
         .handle = view->handle, .object = object, .timeout_ms = view->timeout_ms, .name = name,
@@ -68,26 +67,13 @@ XS_INTERNAL(call_proxy)
     invoke_and_return(aTHX_ ax, &call);
 }
 
-/* Perl runs subs of these names by itself as soon as they are there, or at the program's end. */
-static bool is_run_by_perl(const char *name)
-{
-    static const char *const names[] = { "BEGIN", "UNITCHECK", "CHECK", "INIT", "END" };
-    size_t i;
-
-    for (i = 0; i < C_ARRAY_LENGTH(names); i++)
-        if (strEQ(name, names[i]))
-            return true;
-    return false;
-}
-
 /* A function that the server has becomes a method; nothing else does. */
 static void install_proxy(pTHX_ SV *name)
 {
     SV *method = sv_2mortal(newSVpvf("Nearcall::%" SVf, SVfARG(name)));
 
-    if (is_run_by_perl(SvPV_nolen(name)))
-        return; /* each call is found anew */
-    newXS_flags(SvPV_nolen(method), call_proxy, __FILE__, NULL, SvUTF8(method));
+    if (!ncp_is_run_by_perl(SvPV_nolen(name)))
+        newXS_flags(SvPV_nolen(method), call_proxy, __FILE__, NULL, SvUTF8(method));
 }
 
 MODULE = Nearcall    PACKAGE = Nearcall

@@ -96,6 +96,8 @@ SV *ncp_plain_text(pTHX_ SV *value);
 /* As C has it, for as long as perl has the value; throws for a NUL, with what it is. */
 const char *ncp_c_text(pTHX_ SV *value, const char *what);
 
+bool ncp_is_run_by_perl(const char *name); /* a sub of that name, as soon as it is there or at the end */
+
 /* A function's name in UTF-8. */
 const char *ncp_name_text(pTHX_ SV *name, STRLEN *ret_bytes);
 

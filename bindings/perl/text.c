@@ -64,3 +64,14 @@ const char *ncp_name_text(pTHX_ SV *name, STRLEN *ret_bytes)
         refuse_text(aTHX_ name, newSVpvs("a function's name holds no NUL"));
     return text;
 }
+
+bool ncp_is_run_by_perl(const char *name)
+{
+    static const char *const names[] = { "BEGIN", "UNITCHECK", "CHECK", "INIT", "END" };
+    size_t i;
+
+    for (i = 0; i < C_ARRAY_LENGTH(names); i++)
+        if (strEQ(name, names[i]))
+            return true;
+    return false;
+}
