@@ -48,7 +48,7 @@ var servers = map[string]serverPlan{
 	"go": {program: "bareserver"}, "go-tcp": {program: "bareserver", port: "tcp"}, "go-tls": {program: "bareserver", port: "tls"},
 	"test": testServer, "test-tcp": {program: "testserver", serves: true, port: "tcp"},
 	"test-tls": {program: "testserver", serves: true, port: "tls"},
-	"session": {program: "testserver", serves: true, session: true}, "many": {program: "testserver", serves: true, many: true},
+	"session":  {program: "testserver", serves: true, session: true}, "many": {program: "testserver", serves: true, many: true},
 	"values": {program: "testserver", serves: true, values: true},
 	"event":  eventServer, "event-tcp": {program: "eventserver", serves: true, port: "tcp"},
 	"many-event": {program: "eventserver", serves: true, many: true},

@@ -32,8 +32,8 @@ func heavyOf(t *testing.T, packages ...string) (found []string) {
 }
 
 func TestProgramsThatDoNotImportTLSAreWithoutIt(t *testing.T) {
-	if found := heavyOf(t, "./server", "./client", "./embed", "./forward"); len(found) > 0 {
-		t.Errorf("who imports server, client, embed or forward also links %v", found)
+	if found := heavyOf(t, "./server", "./client", "./embed", "./forward", "./nearcalltest"); len(found) > 0 {
+		t.Errorf("who imports server, client, embed, forward or nearcalltest also links %v", found)
 	}
 }
 
