@@ -154,6 +154,9 @@ func (c *Client) Close() error {
 		connection.close(&loss{cause: ErrClosed})
 		<-connection.ended
 	}
+	if c.core.route != nil {
+		c.core.route.awaitLookups()
+	}
 	return nil
 }
 

@@ -107,7 +107,7 @@ func (n *hostName) lookLocked() {
 // refreshLocked asks anew if the answers have an age in milliseconds. Calls do not wait for
 // that. Preconditions: route.mu is held; the name may be nil.
 func (n *hostName) refreshLocked(nowNs, ageMs uint64) {
-	if n != nil && n.standIn == nil && nowNs-n.atNs >= nanoseconds(ageMs) {
+	if n != nil && n.standIn == nil && nowNs-n.atNs >= nanoseconds(ageMs) && n.route.client.life.Err() == nil {
 		n.lookLocked()
 	}
 }
@@ -138,6 +138,20 @@ func (n *hostName) lookUp(under *lookup) {
 	n.route.mu.Unlock()
 	close(under.done)
 	n.route.closeRetired(retired)
+}
+
+// awaitLookups waits until nothing is looked up any more, which is soon once the client is closed.
+func (t *route) awaitLookups() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range slices.Concat(t.presentLocked(), t.retired) {
+		for e.name != nil && e.name.looking != nil {
+			under := e.name.looking
+			t.mu.Unlock()
+			<-under.done
+			t.mu.Lock()
+		}
+	}
 }
 
 // unknownLocked is for a lookup that has failed. Former answers stay.
