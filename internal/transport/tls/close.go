@@ -30,7 +30,7 @@ func (s *sink) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.finishing = true
-	_, _ = s.flushLocked()
+	_ = s.flushLocked()
 	if s.emptying {
 		_ = s.socket.SetWriteDeadline(time.Now().Add(wire.WriteTimeoutMs * time.Millisecond))
 		return

@@ -64,7 +64,7 @@ func (c *Conn) Secure(ctx context.Context) error {
 		c.sink.leaveSlot()
 		c.sink.slots = nil
 	}
-	_, flushed := c.sink.flush()
+	flushed := c.sink.flush()
 	switch {
 	case err != nil:
 		return c.handshakeFailed(err)
@@ -102,7 +102,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	}
 	n, err := c.session.Read(b)
 	if c.sink.unsent.Load() { // an answer to a change of keys, or an alert
-		_, _ = c.sink.flush()
+		_ = c.sink.flush()
 	}
 	if n > 0 {
 		return n, nil
@@ -176,9 +176,11 @@ func unlessTaken(taken int, err error) error {
 }
 
 // seal encrypts b, and sends of it what there is room for. If the socket fails before it has
-// taken anything, nothing was taken: it will not take anything later either. Preconditions:
-// nothing else is sealed.
+// taken anything, nothing was taken: it will not take anything later either. The goroutine that
+// reads may send what is sealed here as well, so what counts is what the socket has taken since
+// before b was sealed, whoever gave it to the socket. Preconditions: nothing else is sealed.
 func (c *Conn) seal(b []byte) (taken int, err error) {
+	before := c.sink.mark()
 	if c.plain.on {
 		_, err = c.sink.Write(b)
 		taken = len(b)
@@ -188,8 +190,7 @@ func (c *Conn) seal(b []byte) (taken int, err error) {
 	if err != nil {
 		return taken, err
 	}
-	began, err := c.sink.flush()
-	if err != nil && !began {
+	if err := c.sink.flush(); err != nil && !c.sink.hasTakenSince(before) {
 		return 0, err
 	}
 	return taken, nil

@@ -87,7 +87,7 @@ func (s *sink) Write(b []byte) (int, error) {
 // Read flushes first, because what it waits for may be the answer.
 func (s *sink) Read(b []byte) (int, error) {
 	if s.unsent.Load() {
-		if _, err := s.flush(); err != nil {
+		if err := s.flush(); err != nil {
 			return 0, err
 		}
 	}
@@ -113,20 +113,33 @@ func (s *sink) leaveSlot() {
 	}
 }
 
-// flush sends what the socket takes at once, and leaves the rest to a goroutine. began says
-// whether the socket has taken anything.
-func (s *sink) flush() (began bool, err error) {
+// mark returns how far the socket has taken, for hasTakenSince.
+func (s *sink) mark() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.passed
+}
+
+// hasTakenSince reports whether the socket has taken anything since the mark, or is perhaps
+// taking something now.
+func (s *sink) hasTakenSince(mark uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.passed > mark || s.emptying
+}
+
+// flush sends what the socket takes at once, and leaves the rest to a goroutine.
+func (s *sink) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.flushLocked()
 }
 
-func (s *sink) flushLocked() (began bool, err error) {
+func (s *sink) flushLocked() error {
 	s.unsent.Store(false)
 	if s.emptying || len(s.sealed) == 0 || s.failure != nil {
-		return false, s.failure
+		return s.failure
 	}
-	before := s.passed
 	if s.offer != nil {
 		if err := s.offer.Offer(s.taking); err != nil {
 			s.failLocked(err)
@@ -136,7 +149,7 @@ func (s *sink) flushLocked() (began bool, err error) {
 		s.emptying = true
 		go s.empty()
 	}
-	return s.passed > before, s.failure
+	return s.failure
 }
 
 // takeRoom sends what there is room for. Preconditions: mu is held.
@@ -172,18 +185,13 @@ func (s *sink) failLocked(err error) {
 	s.changed.Broadcast()
 }
 
-// empty sends what is sealed and waits for the socket. It ends when all is sent.
+// empty sends what is sealed and waits for the socket. It ends when all is sent. What the socket
+// has taken is counted before anybody can see why the rest failed.
 func (s *sink) empty() {
-	for {
-		s.mu.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.sealed) > s.sent && s.failure == nil {
 		rest := s.sealed[s.sent:]
-		if len(rest) == 0 || s.failure != nil {
-			s.emptying = false
-			s.unsent.Store(false)
-			s.shutLocked()
-			s.mu.Unlock()
-			return
-		}
 		s.mu.Unlock()
 		// What is appended meanwhile lies behind rest.
 		n, err := s.sendSome(rest)
@@ -192,8 +200,10 @@ func (s *sink) empty() {
 		if err != nil {
 			s.failLocked(err)
 		}
-		s.mu.Unlock()
 	}
+	s.emptying = false
+	s.unsent.Store(false)
+	s.shutLocked()
 }
 
 // sendSome waits until the socket takes something.
@@ -219,7 +229,7 @@ func (s *sink) hasRoom() (bool, error) {
 	if s.closed {
 		return false, net.ErrClosed
 	}
-	_, err := s.flushLocked()
+	err := s.flushLocked()
 	return err == nil && len(s.sealed) == 0, err
 }
 
@@ -250,7 +260,7 @@ func (s *sink) awaitRoom() error {
 		if err := s.writableLocked(); err != nil {
 			return err
 		}
-		if _, err := s.flushLocked(); err != nil || len(s.sealed) == 0 {
+		if err := s.flushLocked(); err != nil || len(s.sealed) == 0 {
 			return err
 		}
 		s.changed.Wait()
