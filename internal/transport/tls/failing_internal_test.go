@@ -74,6 +74,32 @@ func TestNothingIsTakenByASocketThatHasFailed(t *testing.T) {
 	}
 }
 
+// What has arrived can be read although nothing can be sent any more, also if it is the reader that
+// finds that out.
+func TestAnswersAreReadAfterSendingHasFailed(t *testing.T) {
+	socket, server, config := agreeing(t)
+	caller := newCaller(socket, config)
+	if err := secureBoth(t, caller, server); err != nil {
+		t.Fatal(err)
+	}
+	answers := make([]byte, 64<<10) // several records
+	if _, err := server.Write(answers); err != nil {
+		t.Fatal(err)
+	}
+	if err := socket.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := caller.sink.Write([]byte("a request")); err != nil { // sealed, and not sent yet
+		t.Fatal(err)
+	}
+	if n, err := io.ReadFull(caller, make([]byte, len(answers))); err != nil {
+		t.Errorf("%d bytes of %d were read: %v", n, len(answers), err)
+	}
+	if err := caller.sink.writable(); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("the writer is told %v, want EPIPE", err)
+	}
+}
+
 // agreeing returns the socket of a caller, the server's end, which has not agreed on keys yet, and
 // the caller's configuration.
 func agreeing(t *testing.T) (socket *net.TCPConn, server *Conn, config *cryptotls.Config) {

@@ -84,10 +84,12 @@ func (s *sink) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Read flushes first, because what it waits for may be the answer.
+// Read flushes first, because what it waits for may be the answer. If nothing can be sent any more,
+// it reads nevertheless: answers to what was sent before may have arrived, and crypto/tls keeps
+// every error and reads nothing after it. The writer meets the failure itself.
 func (s *sink) Read(b []byte) (int, error) {
 	if s.unsent.Load() {
-		if err := s.flush(); err != nil {
+		if err := s.flush(); errors.Is(err, errFlooded) {
 			return 0, err
 		}
 	}
