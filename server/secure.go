@@ -6,10 +6,15 @@ import (
 	"io"
 	"net"
 	"syscall"
+	"time"
 
 	"github.com/nearcall/nearcall/internal/transport"
 	"github.com/nearcall/nearcall/status"
 )
+
+// revokedWait is how long a peer that is not accepted any more is given to read why, and what was
+// to be sent to it before.
+const revokedWait = turnAwayWait
 
 // isIdentified reports whether the peer's certificate says who it is.
 func (c *connection) isIdentified() bool {
@@ -120,15 +125,27 @@ func hasLeft(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// revoked closes the connection of a peer that is not accepted any more. It does not wait.
+// revoked closes the connection of a peer that is not accepted any more. When it returns, no
+// request is accepted any more: reading ends as it does when the server drains. It does not wait.
 func (c *connection) revoked(reason error) {
-	if !c.calls.beginBeside() {
+	if c.gate.Load() {
+		return
+	}
+	tell := c.calls.drain()
+	// If this fails the connection is closed, and nobody reads.
+	_ = c.carrier.SetReadDeadline(time.Unix(1, 0))
+	c.server.counters.refused.Add(1)
+	c.server.config.logger.Warn("the peer is not accepted any more; connection closed", "peer", c.peer.String(), "reason", reason)
+	if !tell {
+		// Before the welcome a frame would be taken for another protocol.
+		c.close(reason)
 		return
 	}
 	go func() {
 		defer c.calls.running.Done()
-		c.server.counters.refused.Add(1)
-		c.server.config.logger.Warn("the peer is not accepted any more; connection closed", "peer", c.peer.String(), "reason", reason)
+		// The peer may leave unread what it is told.
+		bound := time.AfterFunc(revokedWait, func() { c.close(reason) })
+		defer bound.Stop()
 		c.sendFailure(0, refusedf(status.Unauthenticated, "%s", reason))
 		c.output.finish()
 		c.close(reason)
