@@ -30,6 +30,9 @@ type Listening struct {
 	current atomic.Pointer[loaded]
 	// slots bounds how many connections compute keys at the same time.
 	slots chan struct{}
+	// reloading is held from before the files are read until what was read is used, so that files
+	// which were read earlier never take the place of those that were read later.
+	reloading sync.Mutex
 
 	// mu protects the connections whose callers have shown a certificate.
 	mu          sync.Mutex
@@ -61,6 +64,8 @@ func NewListening(files ServerFiles) (*Listening, error) {
 // callers are not accepted any more are closed. If a file cannot be used, everything stays
 // as it was.
 func (l *Listening) Reload() error {
+	l.reloading.Lock()
+	defer l.reloading.Unlock()
 	read, err := l.files.load()
 	if err != nil {
 		return fmt.Errorf("nearcall: %w", err)
