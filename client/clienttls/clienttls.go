@@ -42,6 +42,7 @@ func With(files Files) client.Option { return client.WithSecure(tls.CallingFrom(
 
 // WithConfig is With for a program that makes a configuration itself. TLS 1.3 is used in any
 // case, and the server's name is the host of the address unless the configuration has one.
+// Without a configuration (nil), the authorities of the system are trusted.
 func WithConfig(config *cryptotls.Config) client.Option {
 	return client.WithSecure(tls.CallingWith(config))
 }

@@ -171,6 +171,14 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
+// A client with no configuration of its own trusts the authorities of the system.
+func TestAClientWithoutAConfiguration(t *testing.T) {
+	p := newPlace(t)
+	address := serve(t, newCertificates(t, servertls.Files{Certificate: p.path("server.pem"), Key: p.path("server.key")}))
+	refusal{status.Unauthenticated, "is not from an authority that is trusted here"}.check(t,
+		ack(t, newClient(t, address, clienttls.WithConfig(nil))))
+}
+
 func TestTLSNeedsAnOption(t *testing.T) {
 	if _, err := client.New("tls:localhost:1"); !errors.Is(err, status.InvalidArgument) || !strings.Contains(err.Error(), "clienttls.With") {
 		t.Errorf("a client without the option: %v", err)

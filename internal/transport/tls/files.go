@@ -51,9 +51,12 @@ func CallingFrom(files Files) Calling {
 	return Calling{Config: f.config}
 }
 
-// CallingWith returns the transport for callers with a configuration. Files that an
-// address names cannot be used with it.
+// CallingWith returns the transport for callers with a configuration; nil stands for an empty
+// one. Files that an address names cannot be used with it.
 func CallingWith(config *cryptotls.Config) Calling {
+	if config == nil {
+		config = new(cryptotls.Config)
+	}
 	completed := CallerConfig(config)
 	return Calling{Config: func(a address.Address) (*cryptotls.Config, error) {
 		if a.TLS.CA != "" || a.TLS.Cert != "" || a.TLS.Key != "" {
