@@ -56,6 +56,10 @@ func refusedCertificate(what string, certificate *x509.Certificate, err error, n
 	case errors.As(err, &host):
 		return fmt.Sprintf("%s is for %s, not for %s: connect to one of its names, or say which name it has (parameter name=, clienttls.Files.ServerName, --server-name)", what, listNames(hostsOf(certificate)), name)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		if invalid.Cert != nil && !invalid.Cert.Equal(certificate) {
+			what = fmt.Sprintf("%s does not hold, because that of its authority %.100q", what, invalid.Cert.Subject.String())
+			return expired(what, invalid.Cert)
+		}
 		return expired(what, certificate)
 	case errors.As(err, &unknown):
 		return fmt.Sprintf("%s, issued by %q, is not from an authority that is trusted here: name the file with the authority's certificate (parameter ca=, --ca; ClientAuthorities on a server)", what, certificate.Issuer.String())
