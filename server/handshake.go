@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
@@ -18,6 +19,10 @@ const turnAwayWait = 100 * time.Millisecond
 // turnedAwayMax is how many peers are turned away at a time, with that wait. Each has a
 // descriptor, though it does not count as a connection, and many would leave none to others.
 const turnedAwayMax = 16
+
+// refusalBytesMax bounds the words with which a connection is refused, which may contain names from
+// a certificate. With them, the welcome stays within hello_bytes_max.
+const refusalBytesMax = 2 << 10
 
 // implemented are the features that this server accepts.
 const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions |
@@ -212,9 +217,13 @@ func (c *connection) welcome() wire.Welcome {
 
 // refuse answers the hello with a welcome that refuses the connection.
 func (c *connection) refuse(reason *status.Error) error {
-	c.server.config.logger.Warn("hello refused", "peer", c.peer.String(), "reason", reason.Message)
+	text := reason.Message
+	if len(text) > refusalBytesMax {
+		text = strings.ToValidUTF8(text[:refusalBytesMax], "")
+	}
+	c.server.config.logger.Warn("hello refused", "peer", c.peer.String(), "reason", text)
 	welcome := c.welcome()
-	welcome.Status, welcome.Refusal = uint16(reason.Code), reason.Message
+	welcome.Status, welcome.Refusal = uint16(reason.Code), text
 	c.output.raw(welcome.Append(nil))
 	c.output.flush()
 	return reason

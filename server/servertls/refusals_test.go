@@ -4,16 +4,19 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/client/clienttls"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/server/servertls"
 	"github.com/nearcall/nearcall/status"
+	"github.com/nearcall/nearcall/tests/programs/certificates/authority"
 )
 
 // A refusal is what a caller is told whose call does not get through.
@@ -102,6 +105,34 @@ func TestOthersAreRefusedWithWords(t *testing.T) {
 		address := "tls" + strings.TrimPrefix(serveAt(t, s, "tcp:127.0.0.1:0"), "tcp")
 		refusal{status.Unavailable, "the server speaks no TLS"}.check(t, ack(t, newClient(t, address, clienttls.With(p.shows("")))))
 	})
+}
+
+// TestManyNamesAreNotAllTold: a certificate may hold any number of names, and its owner must be told
+// why it is refused all the same.
+func TestManyNamesAreNotAllTold(t *testing.T) {
+	p := newPlace(t)
+	issuer, err := authority.New("Names")
+	must(t, err)
+	names := make([]string, 800)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s%04d.example.org", strings.Repeat("n", 36), i)
+	}
+	for name, until := range map[string]time.Time{"ended": time.Now().Add(-time.Hour), "holds": {}} {
+		pair, err := issuer.Issue(authority.Subject{Client: true, DNSNames: names, Until: until})
+		must(t, errors.Join(err, authority.Put(string(p), name+".pem", pair.Certificate), authority.Put(string(p), name+".key", pair.Key)))
+	}
+	must(t, authority.Put(string(p), "names.pem", issuer.PEM()))
+	files := p.asks()
+	files.ClientAuthorities, files.Revoked = p.path("names.pem"), ""
+	address := serve(t, newCertificates(t, files), server.WithAllowedIdentities("client.example.org"))
+	for name, want := range map[string]refusal{
+		"ended": {status.Unauthenticated, "0002.example.org and 797 more expired on "},
+		"holds": {status.PermissionDenied, "n0000.example.org, "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want.check(t, ack(t, newClient(t, address, clienttls.With(p.shows(name)))))
+		})
+	}
 }
 
 // accepting returns the address of a server that only agrees on keys.

@@ -62,11 +62,11 @@ func refusedCertificate(what string, certificate *x509.Certificate, err error, n
 		}
 		return expired(what, certificate)
 	case errors.As(err, &unknown):
-		return fmt.Sprintf("%s, issued by %q, is not from an authority that is trusted here: name the file with the authority's certificate (parameter ca=, --ca; ClientAuthorities on a server)", what, certificate.Issuer.String())
+		return fmt.Sprintf("%s, issued by %.100q, is not from an authority that is trusted here: name the file with the authority's certificate (parameter ca=, --ca; ClientAuthorities on a server)", what, certificate.Issuer.String())
 	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
 		return fmt.Sprintf("%s may not be used for this side of a connection (extended key usage)", what)
 	}
-	return fmt.Sprintf("%s does not hold: %v", what, err)
+	return fmt.Sprintf("%s does not hold: %.300v", what, err)
 }
 
 // hostsOf returns the hosts that a server's certificate is for.
@@ -85,11 +85,29 @@ func expired(what string, certificate *x509.Certificate) string {
 	return fmt.Sprintf("%s expired on %s: renew it", what, certificate.NotAfter.UTC().Format(time.RFC3339))
 }
 
+// The names in a certificate are told as far as this: it may hold any number of any length, also
+// one that is not accepted, and is told to its owner and to the log.
+const (
+	namesTold     = 3
+	nameBytesTold = 100
+)
+
 func listNames(names []string) string {
 	if len(names) == 0 {
 		return "no name"
 	}
-	return strings.Join(names, ", ")
+	told := make([]string, 0, namesTold)
+	for _, name := range names[:min(len(names), namesTold)] {
+		if len(name) > nameBytesTold {
+			name = strings.ToValidUTF8(name[:nameBytesTold], "") + "..."
+		}
+		told = append(told, name)
+	}
+	text := strings.Join(told, ", ")
+	if more := len(names) - namesTold; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // isAlert reports whether the peer has said why it ends the connection.
