@@ -177,6 +177,31 @@ func TestCloseSaysWhatWasRead(t *testing.T) {
 	}
 }
 
+// The engine may deliver an OPEN twice, and late. The refusal of the second one ends the connection,
+// and says nothing of the bytes of the first one, which were read.
+func TestAnOpenComesTwice(t *testing.T) {
+	n := new(network)
+	from, to := n.join(t, bus.Config{}), n.join(t, bus.Config{})
+	caller, server := connect(t, from.hub, to.hub)
+	_, err := caller.Write([]byte("request"))
+	must(t, err)
+	_, err = io.ReadFull(server, make([]byte, 7))
+	must(t, err)
+	messages, answers := caller.Subjects()
+	stream := messages[strings.LastIndex(messages, ".")+1:]
+	open := append([]byte{1, 1}, make([]byte, 22)...) // version 1, OPEN
+	open = append(append(open, 6), "served"...)
+	must(t, from.Publish(strings.TrimSuffix(to.hub.Subject(), ">")+stream, answers+"x", append(open, 0)))
+	caller.SetReadDeadline(time.Now().Add(patience))
+	var lost *bus.Lost
+	if _, err := caller.Read(make([]byte, 1)); !errors.As(err, &lost) || !strings.Contains(lost.Text, `no server "served"`) {
+		t.Errorf("%v, want the refusal", err)
+	}
+	if offset, known := caller.UndeliveredFrom(); known {
+		t.Errorf("nothing was delivered from %d on, and 7 bytes were read", offset)
+	}
+}
+
 // CloseWrite ends one direction, and the other goes on.
 func TestHalfClose(t *testing.T) {
 	n := new(network)

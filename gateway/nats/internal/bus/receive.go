@@ -62,7 +62,7 @@ func (s *stream) handleLocked(h header, payload []byte, from origin) (answer boo
 	nowMs := s.hub.config.Now()
 	s.times.hear(nowMs)
 	if h.kind == kindReset {
-		s.resetLocked(h, payload)
+		s.resetLocked(h, payload, from)
 		return false, nil
 	}
 	if late := s.delays.note(h.sentMs, nowMs); late > wire.BusDelayMsMax {
@@ -131,15 +131,19 @@ func (s *stream) inOrderLocked(offset uint64) error {
 // resetLocked ends the stream as the peer says. Of what was sent, the peer has read h.offset bytes
 // and will read no more, if that many were sent at all. h.room is where the peer's own stream has
 // ended, if it has ended regularly.
-func (s *stream) resetLocked(h header, payload []byte) {
+//
+// A RESET that comes from no stream refuses a message, which may be an OPEN that came twice: it says
+// nothing of the bytes of a stream that is open.
+func (s *stream) resetLocked(h header, payload []byte, from origin) {
+	knows := !s.opened || from == s.peer
 	switch {
 	case h.room == noEnd:
-		s.failLocked(lostf("%s (the other end says so)", strings.ToValidUTF8(cutReason(string(payload)), "?")), h.offset, true)
+		s.failLocked(lostf("%s (the other end says so)", strings.ToValidUTF8(cutReason(string(payload)), "?")), h.offset, knows)
 	case h.room != s.received || s.peerEnd != noEnd && s.peerEnd != h.room:
-		s.failLocked(lostf("a message was lost before byte %d of the stream", s.received), h.offset, true)
+		s.failLocked(lostf("a message was lost before byte %d of the stream", s.received), h.offset, knows)
 	default:
 		s.peerEnd = h.room
-		s.failLocked(errGone, h.offset, true)
+		s.failLocked(errGone, h.offset, knows)
 	}
 }
 
