@@ -46,6 +46,29 @@ func receiveAnything(t *testing.T, random *rand.Rand) {
 	}
 }
 
+// Messages to streams that are not there are answered, and only so many of them in a second.
+func TestStrangersAreAnsweredNowAndThen(t *testing.T) {
+	k := newTalk(t, rand.New(rand.NewPCG(1, 1)), 0)
+	defer func() {
+		for _, end := range k.ends {
+			end.Close()
+		}
+	}()
+	stranger := k.medium.hubs[1].Subject()
+	stranger = stranger[:len(stranger)-1] + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	_, answers := k.ends[0].Subjects()
+	data := append([]byte{1, 3}, make([]byte, 23)...) // version 1, DATA
+	for second := 1; second <= 2; second++ {
+		for range 5000 {
+			k.medium.hubs[1].Receive(stranger, answers+"0", data, false)
+		}
+		if want := second * 1000; k.medium.count != want {
+			t.Errorf("%d messages are answered, want %d", k.medium.count, want)
+		}
+		k.medium.nowMs.Add(1000)
+	}
+}
+
 // anyMessage returns bytes that often look like a message.
 func anyMessage(random *rand.Rand) []byte {
 	data := make([]byte, random.IntN(200))

@@ -71,6 +71,8 @@ type Hub struct {
 	instance string
 	subjects subjects
 	messages messagePool
+	// strangers belongs to Receive.
+	strangers strangers
 
 	// mu protects what follows. No other lock is taken while it is held.
 	mu        sync.Mutex
@@ -126,10 +128,27 @@ func (h *Hub) Receive(subject, reply string, message []byte, nobody bool) {
 		h.accept(head, payload, from)
 	case s != nil:
 		s.receive(head, payload, from)
-	case !known || head.kind == kindReset:
+	case !known || head.kind == kindReset || !h.strangers.mayAnswer(h.config.Now()):
 	default:
 		h.refuse(from, noEnd, "there is no such stream")
 	}
+}
+
+// strangers are senders whose streams are not there. Answering waits for the engine, and everybody's
+// messages wait meanwhile, so that only so many are answered in a second. The others find out by
+// asking again.
+type strangers struct {
+	sinceMs  uint64
+	answered int
+}
+
+// mayAnswer reports whether one more is answered.
+func (s *strangers) mayAnswer(nowMs uint64) bool {
+	if nowMs-s.sinceMs >= 1000 {
+		s.sinceMs, s.answered = nowMs, 0
+	}
+	s.answered++
+	return s.answered <= strangersPerSecond
 }
 
 // refuse tells a sender that its stream has no other end. read is how much of it was read, or

@@ -10,6 +10,8 @@ const (
 	windowBytesMin = 64 << 10
 	// backlogMax is how many connections wait to be accepted.
 	backlogMax = 128
+	// strangersPerSecond is how many messages to streams that are not there are answered in a second.
+	strangersPerSecond = 1000
 
 	// tickEvery is how often streams are looked at.
 	tickEvery = 100 * time.Millisecond

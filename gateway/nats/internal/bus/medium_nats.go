@@ -10,6 +10,10 @@ import (
 const (
 	// messageOverhead is what a message has at most beside its bytes, with its subjects.
 	messageOverhead = 1 << 10
+	// pendingMessagesMax is how many messages may wait until the hub receives them, and their bytes
+	// may be those of all whole windows. Peers that keep to their windows stay far below, and others
+	// could fill the memory. What is dropped is missed as any message that was lost.
+	pendingMessagesMax = 128 << 10
 	// How the engine is watched, and how it is connected to again.
 	enginePing    = time.Second
 	enginePings   = 2
@@ -55,8 +59,7 @@ func Attach(connection *nats.Conn, config Config) (*Hub, error) {
 	if err != nil {
 		return nil, fmt.Errorf("message bus: %w", err)
 	}
-	// The windows of the streams bound what waits.
-	if err := subscription.SetPendingLimits(-1, -1); err != nil {
+	if err := subscription.SetPendingLimits(pendingMessagesMax, streamsAtFullWindow*hub.config.WindowBytes); err != nil {
 		return nil, fmt.Errorf("message bus: %w", err)
 	}
 	former := connection.Opts.DisconnectedErrCB

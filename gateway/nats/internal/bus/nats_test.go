@@ -68,6 +68,47 @@ func TestAttachChecksTheConnection(t *testing.T) {
 	}
 }
 
+// A hub that does not get on with what it receives lets the rest be dropped, before it fills the
+// memory.
+func TestWhatWaitsIsBoundedOnNATS(t *testing.T) {
+	url := startEngine(t, engine.RANDOM_PORT).ClientURL()
+	dropped := make(chan error, 1)
+	connection, err := nats.Connect(url, append(bus.Options(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		select {
+		case dropped <- err:
+		default:
+		}
+	}))...)
+	must(t, err)
+	t.Cleanup(connection.Close)
+	goOn := make(chan struct{})
+	const window = 64 << 10
+	hub, err := bus.Attach(connection, bus.Config{WindowBytes: window, Now: func() uint64 {
+		<-goOn
+		return 1
+	}})
+	must(t, err)
+	t.Cleanup(hub.Close)
+	t.Cleanup(func() { close(goOn) })
+	must(t, connection.FlushTimeout(patience))
+
+	_, hostile := attach(t, url)
+	stranger := strings.TrimSuffix(hub.Subject(), ">") + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	data := append([]byte{1, 3}, make([]byte, 512<<10)...) // version 1, DATA
+	for range 2 * 256 * window / len(data) {
+		must(t, hostile.PublishRequest(stranger, stranger+".0", data))
+		must(t, hostile.FlushTimeout(patience))
+	}
+	select {
+	case err := <-dropped:
+		if !errors.Is(err, nats.ErrSlowConsumer) {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Errorf("%d bytes wait, and none is dropped", 2*256*window)
+	}
+}
+
 // serveDemo serves the demonstration functions at a hub, and hold, which says that it has started
 // and lasts until its context ends.
 func serveDemo(t testing.TB, hub *bus.Hub) (started <-chan struct{}) {
