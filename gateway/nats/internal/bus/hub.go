@@ -71,6 +71,7 @@ type Hub struct {
 	instance string
 	subjects subjects
 	messages messagePool
+	detach   func() // takes the hub from its medium when it is closed, or nil
 	// strangers belongs to Receive.
 	strangers strangers
 
@@ -272,6 +273,7 @@ func (h *Hub) Lost(cause error) {
 // Close ends all connections and listeners.
 func (h *Hub) Close() {
 	h.mu.Lock()
+	first := !h.closed
 	h.closed = true
 	var listeners []*listener
 	for _, l := range h.listeners {
@@ -283,6 +285,9 @@ func (h *Hub) Close() {
 	}
 	for _, s := range h.all() {
 		s.close()
+	}
+	if first && h.detach != nil {
+		h.detach()
 	}
 }
 

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -53,23 +54,51 @@ func Attach(connection *nats.Conn, config Config) (*Hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	subscription, err := connection.Subscribe(hub.Subject(), func(m *nats.Msg) {
-		hub.Receive(m.Subject, m.Reply, m.Data, isNobody(m))
-	})
-	if err != nil {
+	a := &attachment{connection: connection}
+	a.hub.Store(hub)
+	if err := a.subscribe(hub); err != nil {
 		return nil, fmt.Errorf("message bus: %w", err)
 	}
-	if err := subscription.SetPendingLimits(pendingMessagesMax, streamsAtFullWindow*hub.config.WindowBytes); err != nil {
-		return nil, fmt.Errorf("message bus: %w", err)
-	}
+	hub.detach = a.end
 	former := connection.Opts.DisconnectedErrCB
 	connection.SetDisconnectErrHandler(func(c *nats.Conn, err error) {
-		hub.Lost(err)
+		if hub := a.hub.Load(); hub != nil {
+			hub.Lost(err)
+		}
 		if former != nil {
 			former(c, err)
 		}
 	})
 	return hub, nil
+}
+
+// An attachment is what a connection to NATS has of a hub, until that is closed. The connection may
+// live longer, and have other hubs.
+type attachment struct {
+	connection   *nats.Conn
+	hub          atomic.Pointer[Hub] // nil when it was closed
+	subscription *nats.Subscription
+}
+
+func (a *attachment) subscribe(hub *Hub) (err error) {
+	a.subscription, err = a.connection.Subscribe(hub.Subject(), func(m *nats.Msg) {
+		hub.Receive(m.Subject, m.Reply, m.Data, isNobody(m))
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.subscription.SetPendingLimits(pendingMessagesMax, streamsAtFullWindow*hub.config.WindowBytes); err != nil {
+		a.end()
+		return err
+	}
+	return nil
+}
+
+// end makes the engine tell other hubs that nobody is here any more.
+func (a *attachment) end() {
+	a.hub.Store(nil)
+	// If this fails the connection was closed, and with it the subscription.
+	_ = a.subscription.Unsubscribe()
 }
 
 // isNobody reports whether a message is the engine's, about a message that nobody was there to

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -106,6 +107,26 @@ func TestWhatWaitsIsBoundedOnNATS(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Errorf("%d bytes wait, and none is dropped", 2*256*window)
+	}
+}
+
+// A hub that was closed is not there any more, although its connection to the engine is.
+func TestAClosedHubIsNotThereOnNATS(t *testing.T) {
+	url := startEngine(t, engine.RANDOM_PORT).ClientURL()
+	from, _ := attach(t, url)
+	to, connection := attach(t, url)
+	if subscriptions := connection.NumSubscriptions(); subscriptions != 1 {
+		t.Errorf("%d subscriptions", subscriptions)
+	}
+	to.Close()
+	if subscriptions := connection.NumSubscriptions(); subscriptions != 0 {
+		t.Errorf("%d subscriptions are left", subscriptions)
+	}
+	must(t, connection.FlushTimeout(patience))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := from.Dial(ctx, to.Instance(), "any"); !errors.Is(err, syscall.EHOSTUNREACH) {
+		t.Errorf("a hub that was closed: %v", err)
 	}
 }
 
