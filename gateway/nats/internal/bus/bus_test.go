@@ -202,6 +202,28 @@ func TestAnOpenComesTwice(t *testing.T) {
 	}
 }
 
+// What the medium takes is asked for each message. If it takes no bytes at all, writing fails.
+func TestMediumTakesLess(t *testing.T) {
+	n := new(network)
+	from := n.join(t, bus.Config{})
+	caller, server := connect(t, from.hub, n.join(t, bus.Config{}).hub)
+	from.messageBytes.Store(3)
+	from.largest.Store(0)
+	_, err := caller.Write([]byte("request"))
+	must(t, err)
+	_, err = io.ReadFull(server, make([]byte, 7))
+	must(t, err)
+	const headerBytes = 24
+	if largest := from.largest.Load(); largest != headerBytes+3 {
+		t.Errorf("a message of %d bytes was published, want %d at most", largest, headerBytes+3)
+	}
+	from.messageBytes.Store(-1)
+	var lost *bus.Lost
+	if taken, err := caller.Write([]byte("request")); taken != 0 || !errors.As(err, &lost) {
+		t.Errorf("%d bytes were taken: %v", taken, err)
+	}
+}
+
 // CloseWrite ends one direction, and the other goes on.
 func TestHalfClose(t *testing.T) {
 	n := new(network)

@@ -64,6 +64,9 @@ func (m *faultyMedium) Publish(subject, reply string, data []byte) error {
 	return nil
 }
 
+// MessageBytes implements bus.Medium.
+func (m *faultyMedium) MessageBytes() int { return wire.BusMessageBytesMax }
+
 func (m *faultyMedium) receive(p message) {
 	for _, hub := range m.hubs {
 		hub.Receive(p.subject, p.reply, p.data, p.nobody)

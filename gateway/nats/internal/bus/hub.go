@@ -21,6 +21,9 @@ import (
 // sent and never will be. It must not keep the message.
 type Medium interface {
 	Publish(subject, reply string, message []byte) error
+	// MessageBytes returns how many bytes of a connection a message may carry now. It is below 1 if
+	// the medium takes no message that is large enough for any.
+	MessageBytes() int
 }
 
 // A Config says how a Hub works.
@@ -33,8 +36,8 @@ type Config struct {
 	// bus_window_bytes, which is also what 0 stands for.
 	WindowBytes int
 	// MessageBytes bounds the bytes in a message, besides what the bus adds to them: limit
-	// bus_message_bytes_max, which is also what 0 stands for. It must be 1,024 less than what the
-	// engine takes, or more.
+	// bus_message_bytes_max, which is also what 0 stands for. What the medium takes bounds them as
+	// well.
 	MessageBytes int
 	// Now is a clock that never goes back, in milliseconds: the system's if it is nil.
 	Now func() uint64

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 const (
@@ -36,8 +38,8 @@ func Options() []nats.Option {
 }
 
 // Attach makes a hub of a connection to NATS, which must have been made with Options. If the engine
-// takes smaller messages than config.MessageBytes, what it takes now is the limit. The hub uses the
-// connection's handler of disconnections, and calls the former one as well. Other hubs can dial this
+// takes smaller messages than config.MessageBytes, what it takes at the time is the limit. The hub
+// uses the connection's handler of disconnections, and calls the former one as well. Other hubs can dial this
 // one as soon as the engine has the subscription: Flush of the connection waits for that. Closing
 // the hub leaves the connection open.
 func Attach(connection *nats.Conn, config Config) (*Hub, error) {
@@ -46,9 +48,6 @@ func Attach(connection *nats.Conn, config Config) (*Hub, error) {
 	}
 	if err := config.complete(); err != nil {
 		return nil, fmt.Errorf("message bus: %w", err)
-	}
-	if most := connection.MaxPayload(); most > 0 {
-		config.MessageBytes = min(config.MessageBytes, int(most)-messageOverhead)
 	}
 	hub, err := New(config, natsMedium{connection})
 	if err != nil {
@@ -113,4 +112,14 @@ func (m natsMedium) Publish(subject, reply string, message []byte) error {
 		return m.connection.Publish(subject, message)
 	}
 	return m.connection.PublishRequest(subject, reply, message)
+}
+
+// MessageBytes implements Medium. The engine says how large messages may be whenever it is connected
+// to. Before the first time that is not known, and nothing can be published.
+func (m natsMedium) MessageBytes() int {
+	most := m.connection.MaxPayload()
+	if most == 0 {
+		return wire.BusMessageBytesMax
+	}
+	return int(most) - messageOverhead
 }

@@ -26,7 +26,13 @@ import (
 // startEngine starts a NATS server in this process, at a port or at any.
 func startEngine(t testing.TB, port int) *engine.Server {
 	t.Helper()
-	made, err := engine.NewServer(&engine.Options{Host: "127.0.0.1", Port: port, NoLog: true, NoSigs: true})
+	return startEngineWith(t, engine.Options{Port: port})
+}
+
+func startEngineWith(t testing.TB, options engine.Options) *engine.Server {
+	t.Helper()
+	options.Host, options.NoLog, options.NoSigs = "127.0.0.1", true, true
+	made, err := engine.NewServer(&options)
 	must(t, err)
 	made.Start()
 	t.Cleanup(func() {
@@ -277,6 +283,26 @@ func TestEngineRestarts(t *testing.T) {
 		t.Errorf("the call in flight: %v", err)
 	}
 	must(t, other.With(client.WaitForReady()).Call(ctx, "one", nil))
+}
+
+// A hub follows the engine if that takes smaller messages after it was restarted.
+func TestEngineTakesLessThanBefore(t *testing.T) {
+	first := startEngine(t, engine.RANDOM_PORT)
+	url, port := first.ClientURL(), first.Addr().(*net.TCPAddr).Port
+	from, _ := attach(t, url)
+	to, _ := attach(t, url)
+	serveDemo(t, to)
+	c := callBy(t, from, to)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	must(t, c.Call(ctx, "one", nil))
+	first.Shutdown()
+	first.WaitForShutdown()
+	startEngineWith(t, engine.Options{Port: port, MaxPayload: 16 << 10})
+	data := bytes.Repeat([]byte("x"), 300<<10)
+	if got, err := c.With(client.WaitForReady()).CallRaw(ctx, "echo", data, nil); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes came back as %d: %v", len(data), len(got), err)
+	}
 }
 
 func BenchmarkCallOverNATS(b *testing.B) {

@@ -2,11 +2,14 @@ package bus_test
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nearcall/nearcall/gateway/nats/internal/bus"
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // A network carries messages between hubs of this process as an engine does, each hub's by a
@@ -25,6 +28,10 @@ type member struct {
 	changed sync.Cond
 	queue   []message
 	left    bool
+
+	// messageBytes is what a message may carry, or 0 for what the bus takes at most.
+	messageBytes atomic.Int64
+	largest      atomic.Int64 // message that was published
 }
 
 type message struct {
@@ -109,10 +116,17 @@ func (n *network) find(subject string) *member {
 
 // Publish implements bus.Medium.
 func (m *member) Publish(subject, reply string, data []byte) error {
+	for largest := m.largest.Load(); int64(len(data)) > largest && !m.largest.CompareAndSwap(largest, int64(len(data))); largest = m.largest.Load() {
+	}
 	if to := m.network.find(subject); to != nil {
 		to.put(message{subject: subject, reply: reply, data: bytes.Clone(data)})
 	} else if back := m.network.find(reply); back == m && reply != "" {
 		m.put(message{subject: reply, nobody: true})
 	}
 	return nil
+}
+
+// MessageBytes implements bus.Medium.
+func (m *member) MessageBytes() int {
+	return cmp.Or(int(m.messageBytes.Load()), wire.BusMessageBytesMax)
 }

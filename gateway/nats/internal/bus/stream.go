@@ -120,7 +120,7 @@ func (s *stream) write(parts [][]byte) (rest [][]byte, taken int, err error) {
 	message := s.hub.messages.get()
 	defer s.hub.messages.put(message)
 	for left > 0 {
-		h, n, err := s.admit(left)
+		h, n, err := s.admit(left, s.hub.medium.MessageBytes())
 		if n == 0 || err != nil {
 			return parts, taken, err
 		}
@@ -149,14 +149,17 @@ func appendParts(b []byte, parts [][]byte, n int) ([]byte, [][]byte) {
 }
 
 // admit returns the header of the next DATA, of n bytes, which count as sent. n is 0 if there is
-// no room.
-func (s *stream) admit(left int) (h header, n int, err error) {
+// no room. messageBytes is what the medium takes.
+func (s *stream) admit(left, messageBytes int) (h header, n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.writableLocked(); err != nil {
 		return h, 0, err
 	}
-	n = int(min(uint64(left), s.room-s.sent, uint64(s.hub.config.MessageBytes)))
+	if messageBytes < 1 {
+		return h, 0, lostf("the engine takes no messages that are large enough")
+	}
+	n = int(min(uint64(left), s.room-s.sent, uint64(min(s.hub.config.MessageBytes, messageBytes))))
 	if n > 0 {
 		s.times.ask(s.hub.config.Now())
 		h = s.headerLocked(kindData)
