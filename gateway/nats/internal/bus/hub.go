@@ -250,11 +250,11 @@ func (h *Hub) endTicking() bool {
 // look asks about a stream of which nothing is heard, or gives it up.
 func (s *stream) look(nowMs uint64) {
 	s.mu.Lock()
-	silent := s.times.silent(nowMs)
+	silent := s.opened && s.times.silent(nowMs)
 	due := s.opened && !s.closed && s.failure == nil && s.times.probeDue(nowMs, s.dialled)
 	s.mu.Unlock()
 	switch {
-	case silent && s.opened:
+	case silent:
 		s.fail(lostf("nothing was heard from the other end for %d s", silenceMs/1000), 0, false)
 	case due:
 		s.probe(kindProbe)
