@@ -3,8 +3,11 @@ package bus_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -263,4 +266,51 @@ func TestWithoutFaultsNothingEnds(t *testing.T) {
 		k.settle()
 		k.ends[1].Close()
 	}
+}
+
+// An END that is lost is sent again, by either side, and whatever the other side says meanwhile.
+func TestALostEndComesAgain(t *testing.T) {
+	for from, name := range []string{"Dialled", "Accepted"} {
+		t.Run(name, func(t *testing.T) {
+			k := newTalk(t, rand.New(rand.NewPCG(1, 3)), 0)
+			must(t, k.ends[from].CloseWrite())
+			k.medium.lose()
+			_, err := k.ends[1-from].Write([]byte("more")) // so the end is not asked about soon
+			must(t, err)
+			for k.medium.deliver() {
+			}
+			ended := make(chan error, 1)
+			go func() {
+				k.ends[1-from].SetReadDeadline(time.Now().Add(patience))
+				_, err := k.ends[1-from].Read(make([]byte, 1))
+				ended <- err
+			}()
+			k.medium.nowMs.Add(idleProbeMs)
+			for {
+				k.medium.deliver()
+				select {
+				case err := <-ended:
+					if !errors.Is(err, io.EOF) {
+						t.Errorf("the end of the stream: %v", err)
+					}
+					for _, end := range k.ends {
+						end.Close()
+					}
+					return
+				default:
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+}
+
+// idleProbeMs is how long nothing comes before a side asks.
+const idleProbeMs = 15_000
+
+// lose loses the messages that are on their way.
+func (m *faultyMedium) lose() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting = nil
 }

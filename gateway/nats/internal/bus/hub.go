@@ -247,16 +247,24 @@ func (h *Hub) endTicking() bool {
 	return !h.ticking
 }
 
-// look asks about a stream of which nothing is heard, or gives it up.
+// look asks about a stream of which nothing is heard, or gives it up. An END takes no place in the
+// stream, so that nobody would miss one that was lost: it comes again with every question.
 func (s *stream) look(nowMs uint64) {
 	s.mu.Lock()
 	silent := s.opened && s.times.silent(nowMs)
-	due := s.opened && !s.closed && s.failure == nil && s.times.probeDue(nowMs, s.dialled)
+	due := s.opened && !s.closed && s.failure == nil && s.times.probeDue(nowMs, s.dialled || s.finished)
+	var end header
+	if due && s.finished {
+		end = s.headerLocked(kindEnd)
+	}
 	s.mu.Unlock()
 	switch {
 	case silent:
 		s.fail(lostf("nothing was heard from the other end for %d s", silenceMs/1000), 0, false)
 	case due:
+		if end.kind != 0 {
+			s.say(end, nil)
+		}
 		s.probe(kindProbe)
 	}
 }

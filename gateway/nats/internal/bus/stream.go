@@ -228,6 +228,7 @@ func (s *stream) finish() error {
 		return err
 	}
 	s.finished = true
+	s.times.ask(s.hub.config.Now())
 	h := s.headerLocked(kindEnd)
 	s.changed.Broadcast()
 	s.mu.Unlock()

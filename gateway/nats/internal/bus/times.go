@@ -22,12 +22,12 @@ func (t *times) hear(nowMs uint64) { *t = times{heardMs: nowMs} }
 
 // probeDue reports whether it is time to ask whether the peer is there: soon if it has not
 // answered what was sent, and less and less often then; seldom if nothing was sent, which is for
-// the side that has dialled.
-func (t *times) probeDue(nowMs uint64, dialled bool) bool {
+// the side that has dialled, and for one that has ended its stream.
+func (t *times) probeDue(nowMs uint64, whenIdle bool) bool {
 	from, after := max(t.heardMs, t.probedMs), uint64(idleProbeMs)
 	if t.askedMs > 0 {
 		from, after = max(t.askedMs, t.probedMs), min(uint64(wire.BusProbeMs)<<min(t.probes, 16), idleProbeMs)
-	} else if !dialled {
+	} else if !whenIdle {
 		return false
 	}
 	if nowMs < from+after {
