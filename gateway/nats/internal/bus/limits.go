@@ -3,8 +3,9 @@ package bus
 import "time"
 
 const (
-	// streamsAtFullWindow is how many streams have whole windows. With more of them, each has
-	// less, so that a hub never holds more than so many windows.
+	// streamsAtFullWindow is how many streams have whole windows. Each stream beyond them gets less,
+	// down to windowBytesMin. No window is made smaller later, so that all streams of a hub hold at
+	// most about four times as much as so many whole windows.
 	streamsAtFullWindow = 256
 	// windowBytesMin is the smallest window.
 	windowBytesMin = 64 << 10
@@ -15,8 +16,8 @@ const (
 
 	// tickEvery is how often streams are looked at.
 	tickEvery = 100 * time.Millisecond
-	// idleProbe is how often the side that has dialled asks whether its peer is there, if nothing
-	// is heard from it. A side that hears nothing for silenceMax gives the stream up.
+	// idleProbeMs is how often the side that has dialled asks whether its peer is there, if nothing
+	// is heard from it. A side that hears nothing for silenceMs gives the stream up.
 	idleProbeMs = 15_000
 	silenceMs   = 45_000
 	// delaysKeptMs is how long the shortest delay counts by which others are judged, because
