@@ -224,6 +224,22 @@ func TestMediumTakesLess(t *testing.T) {
 	}
 }
 
+// A RESET has 512 bytes of words at most, also if it names a server.
+func TestTheReasonOfARefusalIsBounded(t *testing.T) {
+	n := new(network)
+	to := n.join(t, bus.Config{})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, err := n.join(t, bus.Config{}).hub.Dial(ctx, to.hub.Instance(), strings.Repeat("\x01", 255))
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatal(err)
+	}
+	const headerBytes = 24
+	if largest := to.largest.Load(); largest != headerBytes+512 {
+		t.Errorf("a message of %d bytes was published, want %d", largest, headerBytes+512)
+	}
+}
+
 // CloseWrite ends one direction, and the other goes on.
 func TestHalfClose(t *testing.T) {
 	n := new(network)

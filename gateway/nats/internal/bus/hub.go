@@ -160,7 +160,7 @@ func (s *strangers) mayAnswer(nowMs uint64) bool {
 func (h *Hub) refuse(to origin, read uint64, reason string) {
 	head := header{kind: kindReset, sentMs: uint32(h.config.Now()), offset: read, room: noEnd}
 	// If the engine does not take it, the sender finds out by asking.
-	_ = h.medium.Publish(h.subjects.at(to), "", append(head.append(nil), reason...))
+	_ = h.medium.Publish(h.subjects.at(to), "", append(head.append(nil), cutReason(reason)...))
 }
 
 func (h *Hub) find(stream string) *stream {
