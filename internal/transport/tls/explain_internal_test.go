@@ -68,3 +68,48 @@ func TestExpiryIsToldOfTheCertificateThatHasExpired(t *testing.T) {
 		}
 	}
 }
+
+// again makes another certificate for the same subject and key, by another issuer.
+func again(t *testing.T, of, issuer *pair) *pair {
+	t.Helper()
+	made := *of.certificate
+	made.SerialNumber = new(big.Int).Add(made.SerialNumber, big.NewInt(1))
+	made.AuthorityKeyId = nil
+	der, err := x509.CreateCertificate(rand.Reader, &made, issuer.certificate, &of.key.PublicKey, issuer.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pair{certificate, of.key}
+}
+
+// If there are two ways from a caller's certificate to an authority, it is refused when something is
+// revoked on both.
+func TestOneWayThatIsNotRevokedIsEnough(t *testing.T) {
+	tomorrow := time.Now().Add(24 * time.Hour)
+	first, second := issue(t, "First", true, tomorrow, nil), issue(t, "Second", true, tomorrow, nil)
+	between := issue(t, "Between", true, tomorrow, first)
+	crossed := again(t, between, second)
+	leaf := issue(t, "worker", false, tomorrow, between)
+	for name, test := range map[string]struct {
+		revoked []*pair
+		refused bool
+	}{
+		"nothing": {}, "one way": {[]*pair{between}, false}, "the other way": {[]*pair{crossed}, false},
+		"both ways": {[]*pair{between, crossed}, true}, "the caller": {[]*pair{leaf}, true},
+	} {
+		read := &loaded{authorities: x509.NewCertPool(), revoked: &revocationList{byAnyone: map[string]bool{}}}
+		read.authorities.AddCert(first.certificate)
+		read.authorities.AddCert(second.certificate)
+		for _, one := range test.revoked {
+			read.revoked.byAnyone[one.certificate.SerialNumber.Text(16)] = true
+		}
+		_, err := read.accept([]*x509.Certificate{leaf.certificate, between.certificate, crossed.certificate})
+		if refused := err != nil; refused != test.refused {
+			t.Errorf("%s is revoked: %v", name, err)
+		}
+	}
+}

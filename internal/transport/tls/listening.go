@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -121,7 +122,8 @@ func (l *loaded) accept(chain []*x509.Certificate) (names []string, refusal erro
 	if err != nil {
 		return nil, &transport.Unidentified{Text: refusedCertificate(what, chain[0], err, ""), Cause: err}
 	}
-	if l.revoked.holds(chains[0]) {
+	// One way to an authority is enough, and the caller's own certificate is part of each.
+	if !slices.ContainsFunc(chains, func(chain []*x509.Certificate) bool { return !l.revoked.holds(chain) }) {
 		return nil, &transport.Unidentified{Text: what + " was revoked: get another one"}
 	}
 	return names, nil
