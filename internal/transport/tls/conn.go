@@ -16,8 +16,8 @@ import (
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
-// A Conn is one end of a connection over TLS. It is a Carrier of which one knows only what
-// was taken: what is sealed counts as taken. It is not a syscall.Conn, because nobody else
+// A Conn is one end of a connection over TLS. Its certainty is TakenOnly, and bytes that are
+// sealed count as taken. It is not a syscall.Conn, because nobody else
 // may read or write its socket.
 type Conn struct {
 	session *cryptotls.Conn

@@ -14,8 +14,8 @@ import (
 	"github.com/nearcall/nearcall/internal/transport"
 )
 
-// explainServer returns what makes a sentence of why a caller's handshake has failed. name is
-// the one that the server's certificate must be for. A *transport.Unidentified means that
+// explainServer returns a function that says in words why a caller's handshake has failed. name
+// is the one that the server's certificate must be for. A *transport.Unidentified means that
 // one of the two does not accept the other.
 func explainServer(name string) func(error) error {
 	return func(err error) error {
