@@ -23,9 +23,10 @@ static void end_sleeper(nearcall_client *client)
 }
 
 /* Only what the kernel has is given back: descriptors and mappings, whose numbers are stored, and
- * forgotten, at once. */
+ * forgotten, at once. What OpenSSL has may be between two of its own steps. */
 static void end_half_way(nearcall_client *client)
 {
+    client->connection.tls = NULL;
     nc_connection_close_socket(client);
     nc_memory_abandon(&client->connection.memory);
     nc_stores_close(&client->connection.stores);

@@ -1,7 +1,7 @@
 /* TLS, as a matter of memory alone: what is to be sent is sealed into memory, from which others send it, and
- * what others have received is opened from memory. Nothing here makes a system call on a socket, waits, or
- * is interrupted by a signal, so a fork or a jump out of a signal's handler never finds a stream half changed
- * by its own thread. What was sealed counts as taken, because its bytes can never be withdrawn.
+ * what others have received is opened from memory. Nothing here makes a system call on a socket, or waits.
+ * A signal may come all the same while OpenSSL is at work: what its handler leaves by a jump is never touched
+ * again, not even to free it. What was sealed counts as taken, because its bytes can never be withdrawn.
  *
  * Before each use the errors that the program has left in OpenSSL's queue are marked, and afterwards nothing
  * is left there that was not there before. Only a handshake, and reading certificates, empty that queue of
