@@ -9,7 +9,7 @@
 #include "receive/receive.h"
 #include "transport/files.h"
 
-/* What a peer can send in vain before others get their turn. */
+/* What a peer can send in vain before others get their turn, if it does not take NC_TURN_NS before. */
 #define SEALED_READS_MAX 64
 
 #define DESCRIPTORS_KNOWN_BYTES 8 /* of a header: enough to know how many come with it */
@@ -50,14 +50,28 @@ static ssize_t receive_alone(nearcall_client *client, int flags)
     return received;
 }
 
+/* The clock is looked at only if what arrived by the first read has opened to nothing. */
+static bool turn_is_over(int reads, int64_t *until_ns)
+{
+    if (reads == 0)
+        return false;
+    int64_t now_ns = nc_now_ns();
+    if (reads == 1)
+        *until_ns = now_ns + NC_TURN_NS;
+    return now_ns >= *until_ns;
+}
+
 /* Waits once at most, because the time for that was measured once. */
 ssize_t nc_receive_sealed(nearcall_client *client, void *to, size_t bytes, int flags)
 {
     struct nc_connection *connection = &client->connection;
+    int64_t until_ns = 0;
     for (int i = 0; i < SEALED_READS_MAX; i++, flags |= MSG_DONTWAIT) {
         ssize_t opened = nc_tls_take(connection->tls, to, bytes);
         if (opened >= 0 || errno != EAGAIN)
             return opened;
+        if (turn_is_over(i, &until_ns))
+            break;
         size_t room_bytes;
         void *room = nc_tls_room(connection->tls, &room_bytes);
         nc_fall_asleep(client);

@@ -43,6 +43,7 @@ struct nc_tls_stream {
     bool has_arrived; /* something has */
     bool is_no_tls; /* and it was no TLS */
     bool is_greeted;
+    bool is_flooding; /* the peer wants answers, and takes none */
     bool is_starved; /* OpenSSL needs more to open something */
     int error; /* not 0: nothing can be sealed or opened any more */
     int code; /* of the failure, positive */

@@ -135,13 +135,24 @@ static int fail(struct nc_tls_stream *stream, int error)
     return stream->error;
 }
 
-/* Takes what OpenSSL has sealed. False: no memory, and the stream has failed. */
+/* What this side seals of its own accord leaves room for a record of answers. */
+static bool is_flooded(const struct nc_tls_stream *stream, size_t bytes)
+{
+    return nc_buffer_bytes(&stream->sealed) + bytes > NC_TLS_SEALED_BYTES_MAX + NC_TLS_RECORD_BYTES;
+}
+
+/* Takes what OpenSSL has sealed. False: there is no memory, or too much waits to be sent, and the stream has failed. */
 static bool take_sealed(struct nc_tls_stream *stream)
 {
     const struct nc_openssl *openssl = &stream->tls->openssl;
     long bytes = openssl->BIO_ctrl(stream->out, NC_BIO_CTRL_PENDING, 0, NULL);
     if (bytes <= 0)
         return true;
+    if (is_flooded(stream, (size_t)bytes)) {
+        stream->is_flooding = true;
+        (void)fail(stream, EPROTO);
+        return false;
+    }
     if (nc_buffer_reserve(&stream->sealed, (size_t)bytes) < 0) {
         (void)fail(stream, ENOMEM);
         return false;
@@ -195,7 +206,7 @@ int nc_tls_greet(struct nc_tls_stream *stream)
     (void)openssl->ERR_set_mark();
     int r = greet(stream);
     if (!take_sealed(stream))
-        r = ENOMEM;
+        r = stream->error;
     (void)openssl->ERR_pop_to_mark();
     return r;
 }
@@ -259,7 +270,7 @@ ssize_t nc_tls_take(struct nc_tls_stream *stream, void *to, size_t bytes)
     ssize_t r = open_record(stream, to, bytes);
     int error = errno;
     if (!take_sealed(stream) && r < 0)
-        error = ENOMEM;
+        error = stream->error;
     (void)openssl->ERR_pop_to_mark();
     errno = error;
     return r;
@@ -307,7 +318,7 @@ static int seal_piece(struct nc_tls_stream *stream, const uint8_t *data, size_t 
         return ENOMEM;
     if (stream->tls->openssl.SSL_write_ex(stream->ssl, data, bytes, &sealed) != 1 || sealed != bytes)
         return fail(stream, EPROTO);
-    return take_sealed(stream) ? 0 : ENOMEM;
+    return take_sealed(stream) ? 0 : stream->error;
 }
 
 static ssize_t seal(struct nc_tls_stream *stream, const struct iovec *parts, size_t count, size_t first)

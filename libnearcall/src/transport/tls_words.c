@@ -109,6 +109,8 @@ void nc_tls_explain(struct nc_tls_stream *stream)
     long result = stream->tls->openssl.SSL_get_verify_result(stream->ssl);
     if (stream->is_no_tls)
         fill(stream, -NEARCALL_E_UNAVAILABLE, "the server speaks no TLS; is it one for tcp: addresses?");
+    else if (stream->is_flooding)
+        fill(stream, -NEARCALL_E_UNAVAILABLE, "TLS failed: the server wants new keys again and again, and takes no answer");
     else if (!stream->is_greeted && result != CERTIFICATE_IS_GOOD)
         certificate_is_bad(stream, result);
     else
