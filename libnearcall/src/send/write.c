@@ -56,17 +56,22 @@ int nc_send_sealed(nearcall_client *client)
     struct nc_connection *connection = &client->connection;
     size_t bytes;
     const void *sealed = nc_tls_sealed(connection->tls, &bytes);
-    if (bytes == 0)
-        return 0;
+    if (bytes == 0 || nc_tls_send_error(connection->tls))
+        return nc_tls_send_error(connection->tls);
     ssize_t sent = send(connection->fd, sealed, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0)
-        return errno == EAGAIN || errno == EINTR ? 0 : errno;
+    if (sent < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (sent < 0) {
+        nc_tls_stop_sending(connection->tls, errno);
+        return nc_tls_send_error(connection->tls);
+    }
     nc_tls_sent(connection->tls, (size_t)sent);
     return 0;
 }
 
 /* Seals no more than the kernel takes at once, except for the last piece. A piece of which the kernel
- * has refused all never counts as taken. There is no TLS any more when this has become a child. */
+ * has refused all never counts as taken, and nothing is sent after it. There is no TLS any more when this
+ * has become a child. */
 static ssize_t give_sealed(nearcall_client *client, const struct msghdr *message)
 {
     const struct nc_connection *connection = &client->connection;

@@ -75,6 +75,12 @@ ssize_t nc_tls_seal(struct nc_tls_stream *stream, const struct iovec *parts, siz
 /* What was sealed and is not sent yet. */
 const void *nc_tls_sealed(const struct nc_tls_stream *stream, size_t *ret_bytes);
 void nc_tls_sent(struct nc_tls_stream *stream, size_t bytes);
+
+/* Sending has failed with an errno. What is sealed may have been said not to count as taken, so it is never sent
+ * later; what has arrived can still be opened. */
+void nc_tls_stop_sending(struct nc_tls_stream *stream, int error);
+int nc_tls_send_error(const struct nc_tls_stream *stream); /* 0: none */
+
 static inline bool nc_tls_keeps(const struct nc_tls_stream *stream)
 {
     size_t bytes;

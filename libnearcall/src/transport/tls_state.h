@@ -46,6 +46,7 @@ struct nc_tls_stream {
     bool is_flooding; /* the peer wants answers, and takes none */
     bool is_starved; /* OpenSSL needs more to open something */
     int error; /* not 0: nothing can be sealed or opened any more */
+    int send_error; /* not 0: nothing may be sent any more */
     int code; /* of the failure, positive */
     bool is_retryable;
     char words[NC_TLS_WORDS_BYTES];

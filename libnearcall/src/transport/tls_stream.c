@@ -362,3 +362,13 @@ void nc_tls_sent(struct nc_tls_stream *stream, size_t bytes)
     if (nc_buffer_bytes(&stream->sealed) == 0)
         nc_buffer_trim(&stream->sealed);
 }
+
+void nc_tls_stop_sending(struct nc_tls_stream *stream, int error)
+{
+    stream->send_error = error;
+}
+
+int nc_tls_send_error(const struct nc_tls_stream *stream)
+{
+    return stream->send_error;
+}
