@@ -16,6 +16,7 @@ static const struct refusal refusals[] = {
     {"certificate=other-name", NULL, NULL, NULL, NEARCALL_E_UNAUTHENTICATED, "tls_server_name"},
     {NULL, NULL, NULL, "other.example.org", NEARCALL_E_UNAUTHENTICATED, "not accepted for other.example.org"},
     {NULL, NULL, "stranger-ca.pem", NULL, NEARCALL_E_UNAUTHENTICATED, "no authority that this side trusts has signed it"},
+    {"certificate=issued", NULL, NULL, NULL, NEARCALL_E_UNAUTHENTICATED, "no authority that this side trusts has signed it"},
     {NULL, NULL, "", NULL, NEARCALL_E_UNAUTHENTICATED, "no authority that this side trusts has signed it"},
     {"version=1.2", NULL, NULL, NULL, NEARCALL_E_UNAUTHENTICATED, "speaks no TLS 1.3"},
     {"clients=required", NULL, NULL, NULL, NEARCALL_E_UNAUTHENTICATED, "wants a certificate of this side"},
@@ -74,6 +75,20 @@ static void who_is_meant_is_let_in(const struct server *server)
     options.tls_server_name = "other.example.org";
     relay_start(&relay, server->address, "certificate=other-name", NULL);
     client = test_open_with(relay.address, &options);
+    CHECK_CALL(client, nearcall_call(client, "echo", "x", 1, 20000, &reply), NEARCALL_OK);
+    nearcall_close(client);
+    relay_stop(&relay);
+}
+
+/* Nobody has to trust whoever has signed it. */
+static void an_authority_in_between_is_enough(const struct server *server)
+{
+    struct relay relay;
+    nearcall_reply reply;
+    nearcall_options options = tls_options(0);
+    options.tls_authorities = tls_file("issuer.pem");
+    relay_start(&relay, server->address, "certificate=issued", NULL);
+    nearcall_client *client = test_open_with(relay.address, &options);
     CHECK_CALL(client, nearcall_call(client, "echo", "x", 1, 20000, &reply), NEARCALL_OK);
     nearcall_close(client);
     relay_stop(&relay);
@@ -177,6 +192,7 @@ int main(void)
     settings_that_cannot_be_used();
     the_table(&server);
     who_is_meant_is_let_in(&server);
+    an_authority_in_between_is_enough(&server);
     for (int tries = 0; !silence_costs_the_deadline(); tries++)
         CHECK(tries < TEST_TRIES);
     no_tls_at_all();

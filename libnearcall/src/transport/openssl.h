@@ -64,6 +64,7 @@ typedef int nc_openssl_passphrase_function(char *room, int bytes, int for_writin
     X(const struct asn1_string_st *, X509_get0_notAfter, (const struct x509_st *certificate))            \
     X(int, X509_cmp_current_time, (const struct asn1_string_st *time))                                   \
     X(int, X509_VERIFY_PARAM_set1_ip_asc, (struct X509_VERIFY_PARAM_st *parameters, const char *number)) \
+    X(int, X509_VERIFY_PARAM_set_flags, (struct X509_VERIFY_PARAM_st *parameters, unsigned long flags))  \
     X(const char *, X509_verify_cert_error_string, (long result))                                        \
     X(const struct bio_method_st *, BIO_s_mem, (void))                                                   \
     X(struct bio_st *, BIO_new, (const struct bio_method_st *method))                                    \
@@ -98,6 +99,7 @@ enum {
     NC_SSL_SHUTDOWN_BOTH = 3,
     NC_X509_NO_PARTIAL_WILDCARDS = 0x4,
     NC_X509_NEVER_CHECK_SUBJECT = 0x20,
+    NC_X509_PARTIAL_CHAIN = 0x80000,
     NC_BIO_CTRL_INFO = 3,
     NC_BIO_CTRL_PENDING = 10,
     NC_ERR_REASON_OF_ALERT = 1000 /* the reason of an error that is a peer's alert, less the alert's number */

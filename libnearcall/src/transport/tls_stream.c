@@ -30,6 +30,15 @@ static bool expect(const struct nc_openssl *openssl, struct ssl_st *ssl, const c
            openssl->SSL_ctrl(ssl, NC_SSL_CTRL_SET_TLSEXT_HOSTNAME, NC_SSL_NAME_OF_HOST, (void *)(uintptr_t)host) == 1;
 }
 
+/* Who is named in a file of authorities is trusted, whoever has signed it. */
+static bool trust(const struct nc_tls *tls, struct ssl_st *ssl)
+{
+    const struct nc_openssl *openssl = &tls->openssl;
+    if (!tls->paths[NC_TLS_AUTHORITIES])
+        return true;
+    return openssl->X509_VERIFY_PARAM_set_flags(openssl->SSL_get0_param(ssl), NC_X509_PARTIAL_CHAIN) == 1;
+}
+
 /* A session is resumed without another look at the server's certificate, so it ends with that. */
 static bool has_expired(const struct nc_openssl *openssl, struct ssl_session_st *session)
 {
@@ -63,7 +72,8 @@ static bool begin(struct nc_tls_stream *stream, const char *host)
 {
     const struct nc_openssl *openssl = &stream->tls->openssl;
     stream->ssl = openssl->SSL_new(stream->tls->context);
-    if (!stream->ssl || !connect_memory(stream) || !expect(openssl, stream->ssl, host))
+    if (!stream->ssl || !connect_memory(stream) || !expect(openssl, stream->ssl, host) ||
+        !trust(stream->tls, stream->ssl))
         return false;
     resume(stream->tls, stream->ssl);
     openssl->SSL_set_connect_state(stream->ssl);
