@@ -1,6 +1,12 @@
-/* Who is not who was meant is refused, in words, and nothing was executed. */
+/* Who is not who was meant is refused, in words, and nothing was executed. Runs as root, because one of the tests
+ * becomes another user. */
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "script.h"
 #include "tls_test.h"
+
+#define STRANGER 54321
 
 struct refusal {
     const char *option; /* of the relay */
@@ -184,12 +190,34 @@ static void settings_that_cannot_be_used(void)
     open_fails(&options, "tls_key");
 }
 
+/* A program whose effective user is another than the one that has started it. */
+static void open_as_stranger(void *unused)
+{
+    nearcall_options options = tls_options(0);
+    (void)unused;
+    options.tls_certificate = tls_file("client.pem");
+    options.tls_key = tls_file("client.key");
+    CHECK(seteuid(STRANGER) == 0);
+    open_fails(&options, "client.key: Permission denied");
+    _exit(0); /* a search for leaks needs the former user */
+}
+
+static void the_effective_user_counts(void)
+{
+    if (geteuid() != 0)
+        test_failed(__FILE__, __LINE__, "this test needs root, to be another user for a while");
+    CHECK(chmod(tls_folder(), 0755) == 0 && chmod(tls_file("ca.pem"), 0644) == 0);
+    CHECK(chmod(tls_file("client.pem"), 0644) == 0 && chmod(tls_file("client.key"), 0600) == 0);
+    test_join(test_fork(open_as_stranger, NULL));
+}
+
 int main(void)
 {
     struct server server;
     test_begin();
     server_start(&server);
     settings_that_cannot_be_used();
+    the_effective_user_counts();
     the_table(&server);
     who_is_meant_is_let_in(&server);
     an_authority_in_between_is_enough(&server);

@@ -1,5 +1,6 @@
 /* What a handle has for all its connections over TLS. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +104,8 @@ static struct ssl_ctx_st *make_context(const struct nc_tls *tls, char *words, si
 
 /* ---- Files ---- */
 
-/* Looks at the files as they are now; what cannot be read is refused with its reason. */
+/* Looks at the files as they are now; what cannot be read is refused with its reason. OpenSSL will read them as
+ * the effective user. */
 static int look_at_files(const struct nc_tls *tls, struct nc_tls_file *ret_files, char *words, size_t words_bytes)
 {
     memset(ret_files, 0, NC_TLS_FILES * sizeof(*ret_files));
@@ -111,7 +113,7 @@ static int look_at_files(const struct nc_tls *tls, struct nc_tls_file *ret_files
         struct stat status;
         if (!tls->paths[i])
             continue;
-        if (stat(tls->paths[i], &status) != 0 || access(tls->paths[i], R_OK) != 0)
+        if (stat(tls->paths[i], &status) != 0 || faccessat(AT_FDCWD, tls->paths[i], R_OK, AT_EACCESS) != 0)
             return say(words, words_bytes, options[i], tls->paths[i], strerror(errno));
         ret_files[i] = (struct nc_tls_file){status.st_mtim, status.st_size, status.st_ino};
     }
