@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "script.h"
+#include "script_memory.h"
 
 #define KEY_OF_LOST 0xA1
 #define KEY_OF_NEXT 0xB2
@@ -229,6 +230,41 @@ static void serve_and_lose(struct script *script)
     lose_and_serve(script);
 }
 
+static void answer_through_memory(struct script *script)
+{
+    static const uint8_t stage = 3;
+    struct script_memory memory;
+    struct nc_frame question;
+    uint64_t call_id = lose_a_call(script);
+    script->features |= NC_FEATURE_SHARED_MEMORY;
+    script_greet(script);
+    expect_question(script, call_id, &question);
+    memory_give(script, &memory, (struct nc_memory_offer)SCRIPT_OFFER);
+    memory_await_use(&memory);
+    struct nc_frame reply = {.length = 1, .type = NC_REPLY, .call_id = question.call_id};
+    if (memory_put(&memory, &reply, &stage))
+        memory_wake(script);
+    memory_serve(script, &memory);
+    memory_end(&memory);
+}
+
+/* A server may give memory before it answers. */
+static void answered_through_memory(void)
+{
+    struct script script;
+    nearcall_options options = NEARCALL_OPTIONS_INIT;
+    nearcall_reply reply;
+    script_start(&script, answer_through_memory, NULL);
+    options.attempts_max = 1;
+    nearcall_client *client = test_open_with(script.address, &options);
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
+    CHECK_CALL(client, nearcall_call(client, "f", "y", 1, 20000, &reply), NEARCALL_OK);
+    CHECK(strcmp(nearcall_transport(client), "shared memory") == 0);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 /* There is no place for the question. */
 static void not_asked_for_want_of_room(void)
 {
@@ -275,6 +311,7 @@ int main(void)
     resumed_after_a_signal();
     only_the_parent_asks();
     given_up_for_another();
+    answered_through_memory();
     not_asked_for_want_of_room();
     not_asked_of_what_was_begun();
     return 0;

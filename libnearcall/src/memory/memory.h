@@ -133,9 +133,10 @@ static inline bool nc_memory_is_ready(const struct nc_memory *memory)
 }
 
 /* Reads the header of the frame that is there; the body stays where it is and may
- * be changed by a server that breaks the rules. 0, or -1 with *fault filled. */
-int nc_memory_take(struct nc_memory *memory, uint32_t frame_bytes_max, struct nc_frame *ret_frame,
-                   const uint8_t **ret_body, struct nc_fault *fault);
+ * be changed by a server that breaks the rules. The features are those of the
+ * connection. 0, or -1 with *fault filled. */
+int nc_memory_take(struct nc_memory *memory, uint64_t features, uint32_t frame_bytes_max,
+                   struct nc_frame *ret_frame, const uint8_t **ret_body, struct nc_fault *fault);
 
 /* Gives back what was taken, and the mapping if its use has ended meanwhile. */
 void nc_memory_release(struct nc_memory *memory);

@@ -134,8 +134,8 @@ static int find_body(const struct nc_memory *memory, const uint8_t *slot, uint32
     return 0;
 }
 
-int nc_memory_take(struct nc_memory *memory, uint32_t frame_bytes_max, struct nc_frame *ret_frame,
-                   const uint8_t **ret_body, struct nc_fault *fault)
+int nc_memory_take(struct nc_memory *memory, uint64_t features, uint32_t frame_bytes_max,
+                   struct nc_frame *ret_frame, const uint8_t **ret_body, struct nc_fault *fault)
 {
     uint32_t index = memory->seen++ & memory->slots_mask;
     const uint8_t *slot = memory->replies + (size_t)index * NC_MEMORY_SLOT_BYTES;
@@ -144,7 +144,7 @@ int nc_memory_take(struct nc_memory *memory, uint32_t frame_bytes_max, struct nc
                                                      (size_t)next * NC_MEMORY_SLOT_BYTES);
     read_header(slot, ret_frame);
     if (!nc_frame_is_plain_reply(ret_frame, frame_bytes_max) &&
-        nc_frame_check(ret_frame, NC_FROM_SERVER, 0, frame_bytes_max, fault) < 0)
+        nc_frame_check(ret_frame, NC_FROM_SERVER, features & NC_FEATURE_ASKS, frame_bytes_max, fault) < 0)
         return -1;
     return find_body(memory, slot, ret_frame->length, ret_body, fault);
 }

@@ -79,7 +79,8 @@ static size_t take_one(nearcall_client *client, bool by_heads)
     struct nc_fault fault;
     const uint8_t *body;
     size_t bytes = 0;
-    int r = nc_memory_take(memory, client->options.frame_bytes_max, &frame, &body, &fault);
+    int r = nc_memory_take(memory, client->connection.welcome.features, client->options.frame_bytes_max, &frame,
+                           &body, &fault);
     if (r == 0 && frame.length > NC_MEMORY_INLINE_BYTES)
         bytes = bytes_to_read(client, &frame);
     if (r == 0 && by_heads && bytes && !is_for_waiting(client, &frame))
