@@ -35,7 +35,8 @@ int nc_openssl_load(struct nc_openssl *openssl, char *words, size_t words_bytes)
             return refuse(words, words_bytes, dlerror());
         memcpy((char *)openssl + functions[i].offset, &function, sizeof(function));
     }
-    if (openssl->OPENSSL_init_ssl(0, NULL) != 1)
+    /* Handlers of exit(3), and other threads, may still use handles while a program ends. */
+    if (openssl->OPENSSL_init_ssl(NC_OPENSSL_NO_ATEXIT, NULL) != 1)
         return refuse(words, words_bytes, "it cannot be initialised");
     return 0;
 }

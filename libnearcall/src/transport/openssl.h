@@ -86,6 +86,7 @@ struct nc_openssl {
 
 /* Numbers that OpenSSL's headers give names; they are part of what programs are linked with. */
 enum {
+    NC_OPENSSL_NO_ATEXIT = 0x80000,
     NC_SSL_VERIFY_PEER = 1,
     NC_SSL_FILETYPE_PEM = 1,
     NC_SSL_CTRL_MODE = 33,
