@@ -101,6 +101,42 @@ static void check_said(const struct said *said)
     script_end(&script);
 }
 
+static void lose_two_connections(struct script *script)
+{
+    struct nc_frame question;
+    uint64_t call_id = lose_a_call(script);
+    script_accept(script);
+    script_read_hello(script);
+    script_hang_up(script);
+    script_greet(script);
+    expect_question(script, call_id, &question);
+    answer(script, &question, 2);
+    script_serve(script);
+}
+
+/* A call that may be sent again, and is not for want of attempts. The other connection was lost for reasons of its
+ * own. */
+static void the_first_loss_is_told(void)
+{
+    struct script script;
+    nearcall_call_options options = NEARCALL_CALL_OPTIONS_INIT;
+    nearcall_view *view;
+    nearcall_reply reply;
+    script_start(&script, lose_two_connections, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    options.attempts_max = 1;
+    options.flags = NEARCALL_CALL_RETRY_UNKNOWN;
+    CHECK_CALL(client, nearcall_view_new(client, NULL, &options, &view), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_use_view(client, view), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    CHECK(strstr(nearcall_error_message(client), "has not returned yet") != NULL);
+    CHECK(strstr(nearcall_error_message(client), "before it welcomed it") == NULL);
+    nearcall_view_free(view);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 static void be_interrupted(struct script *script)
 {
     struct nc_frame question;
@@ -308,6 +344,7 @@ int main(void)
     tester = pthread_self();
     for (size_t i = 0; i < sizeof(all_said) / sizeof(all_said[0]); i++)
         check_said(&all_said[i]);
+    the_first_loss_is_told();
     resumed_after_a_signal();
     only_the_parent_asks();
     given_up_for_another();

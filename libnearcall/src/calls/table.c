@@ -214,9 +214,11 @@ void nc_call_begin_again(struct nc_call *call)
     call->state = NC_CALL_PENDING;
 }
 
-static bool may_be_sent_again(const struct nc_call *call)
+/* Its text is needed no longer; that of a call of which the server is asked is. */
+static bool may_be_sent_again(const nearcall_client *client, const struct nc_call *call)
 {
-    return call->synchronous && call->retryable;
+    bool is_asked = call == client->sync.call && client->sync.asking.is_possible;
+    return call->synchronous && call->retryable && !is_asked;
 }
 
 void nc_calls_keep_what(nearcall_client *client)
@@ -225,7 +227,7 @@ void nc_calls_keep_what(nearcall_client *client)
     if (!*text)
         return;
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
-        if (call->state != NC_CALL_FINISHED || call->what != text || may_be_sent_again(call))
+        if (call->state != NC_CALL_FINISHED || call->what != text || may_be_sent_again(client, call))
             continue;
         nc_buffer_empty(&call->store);
         call->what = nc_buffer_append(&call->store, text, strlen(text) + 1) == 0
