@@ -12,13 +12,21 @@ static int must_return(void *argument)
     return self->is_closed || self->has_signal(self->signal_argument);
 }
 
+static bool is_still_given(const ncp_handoff *self)
+{
+    Stat_t now;
+
+    return self->given_fd >= 0 && PerlLIO_fstat(self->given_fd, &now) == 0 && now.st_dev == self->given.st_dev
+        && now.st_ino == self->given.st_ino;
+}
+
 /* Only a handler for a signal can come while the library is inside the handle. Where none runs, no
  * function of the handle is to go on: if it is inside one, a handler that died has left that. */
 static void abandon(pTHX_ ncp_handoff *self)
 {
     if (UNLIKELY(ncp_runs_handler(aTHX)) || LIKELY(nearcall_handoff_abandon(self->handle) <= 0))
         return;
-    if (self->given_fd >= 0)
+    if (is_still_given(self))
         PerlLIO_close(self->given_fd);
     self->given_fd = -1;
 }
@@ -178,6 +186,20 @@ static const char *text_in(pTHX_ HV *what, const char *key)
     return value && SvOK(*value) ? ncp_c_text(aTHX_ *value, key) : "";
 }
 
+/* A handler that dies within leaves the descriptor to abandon(). It may also give by the same object, which the
+ * library refuses: what was being given before is as it was. */
+static int give(ncp_handoff *self, UV channel, const nearcall_handoff_item *item, int64_t timeout_ms)
+{
+    Stat_t former = self->given;
+    int former_fd = self->given_fd, r;
+
+    self->given_fd = PerlLIO_fstat(item->fd, &self->given) == 0 ? item->fd : -1;
+    r = nearcall_handoff_give(self->handle, channel, item, timeout_ms);
+    self->given = former;
+    self->given_fd = former_fd;
+    return r;
+}
+
 void ncp_handoff_give(pTHX_ ncp_handoff *self, int fd, HV *what, SV *prefix, int64_t timeout_ms)
 {
     nearcall_handoff_item item = {.kind = NEARCALL_HANDOFF_CONNECTION};
@@ -200,9 +222,7 @@ void ncp_handoff_give(pTHX_ ncp_handoff *self, int fd, HV *what, SV *prefix, int
     item.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (item.fd < 0)
         croak("Nearcall::Handoff: the connection cannot be handed back: %s", Strerror(errno));
-    self->given_fd = item.fd;
-    r = nearcall_handoff_give(self->handle, SvUV(*channel), &item, timeout_ms);
-    self->given_fd = -1;
+    r = give(self, SvUV(*channel), &item, timeout_ms);
     if (r != NEARCALL_OK)
         PerlLIO_close(item.fd);
     ncp_handoff_check(aTHX_ self, r);

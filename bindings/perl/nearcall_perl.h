@@ -27,9 +27,8 @@
  * limit on nesting, so that libnearcall's error comes first. */
 #define NCP_RECURSION_MAX 100
 
-/* A copy that leaves the original whole: sv_mortalcopy() takes the buffer of a
- * temporary. Large strings are shared until one of both is changed. Magic is not
- * fetched again. */
+/* A copy that leaves the original whole: sv_mortalcopy() takes the buffer of a temporary. Large strings are
+ * shared until one of both is changed. Magic is not fetched again. */
 static inline SV *ncp_mortal_copy(pTHX_ SV *original)
 {
     return sv_mortalcopy_flags(original, SV_DO_COW_SVSETSV | SV_NOSTEAL);
@@ -555,6 +554,7 @@ typedef struct ncp_handoff {
     nearcall_handoff *handle; /* NULL: closed, or not open yet */
     bool is_closed;           /* by the program; the handle is, too, as soon as nothing is inside it */
     int given_fd;             /* what is being given; -1: nothing */
+    Stat_t given;             /* which file that is: the library closes it, and its number may mean another then */
     int (*has_signal)(void *argument);
     void *signal_argument;
 } ncp_handoff;

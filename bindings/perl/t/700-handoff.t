@@ -179,6 +179,36 @@ subtest 'handlers of sigaction that are not safe' => sub {
     is( descriptors(), $descriptors, 'no descriptor stays of one that was left and closed, or let go of' );
 };
 
+# How many descriptors of this process mean the same file as that one.
+sub descriptors_of {
+    my ($number) = @_;
+    my $file = readlink "/proc/self/fd/$number";
+    return scalar grep { ( readlink($_) // '' ) eq $file } glob '/proc/self/fd/*';
+}
+
+subtest 'a handler that is not safe hands back, and dies, while something is handed back' => sub {
+    my ( $listener, $giver ) = pair();
+    my @clients     = map { $giver->connect } 1, 2;
+    my @connections = map { $listener->accept($PATIENCE) } @clients;
+    my @numbers     = map { fileno $_ } @connections;
+    my $before      = POSIX::SigAction->new;
+    my $misuse;
+    kill 'STOP', $giver->pid;
+    POSIX::sigaction(
+        POSIX::SIGALRM(),
+        POSIX::SigAction->new( sub { $misuse = error_of { $connections[1]->hand_back( '', $PATIENCE ) }; die "left\n" } ),
+        $before
+    );
+    my $sender = signal_when_asleep('ALRM');
+    is( error_of { $connections[0]->hand_back( '', $PATIENCE ) }, "left\n", 'it died' );
+    waitpid $sender, 0;
+    POSIX::sigaction( POSIX::SIGALRM(), $before );
+    kill 'CONT', $giver->pid;
+    is( $misuse->name, 'MISUSE', 'what it got' );
+    $listener->drain('the next use');
+    is_deeply( [ map { descriptors_of($_) } @numbers ], [ 1, 1 ], 'no copy stays' );
+};
+
 subtest 'addresses and mistakes' => sub {
     my $address  = address();
     my $listener = Nearcall::Handoff->new( $address, mode => oct 600 );
