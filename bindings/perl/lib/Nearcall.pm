@@ -39,7 +39,7 @@ sub new {
         defined $option{name} ? "$option{name}" : undef,
         _json_booleans( $option{booleans} // 'json' ),
         ( map { defined $option{$_} ? "$option{$_}" : undef } qw(tls_authorities tls_certificate tls_key tls_server_name) ),
-        _milliseconds( silence => $option{silence} ),
+        _silence( $option{silence} ),
     );
     goto &_open;
 }
@@ -63,6 +63,15 @@ sub _milliseconds {
     ( my $reason = $@ ) =~ s/ at \S+ line \d+\.?\n\z//;
     $reason =~ s/\ba timeout\b/$option/;
     Carp::croak($reason);
+}
+
+# No infinity stands for the lack of a limit here.
+sub _silence {
+    my ($seconds) = @_;
+    local $@;
+    my $milliseconds = eval { _milliseconds( silence => $seconds ) } // -1;
+    return $milliseconds if $milliseconds >= 0;
+    Carp::croak("Nearcall: silence is $seconds; it is a positive and finite number of seconds, such as 2");
 }
 
 sub _flags {

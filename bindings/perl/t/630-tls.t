@@ -87,6 +87,8 @@ subtest 'options' => sub {
     like( error_of { Nearcall->new( 'tls:localhost:7000', tls_key => "a\0b" ) }, qr/NUL/, 'a path is a text' );
     like( error_of { Nearcall->new( 'tcp:localhost:7000', plain_tcp => 'no' ) }, qr/plain_tcp is warn or refuse/, 'plain_tcp' );
     ok( error_of { Nearcall->new( 'tcp:localhost:7000', silence => 0.05 ) }->is('INVALID_ARGUMENT'), 'silence' );
+    like( error_of { Nearcall->new( 'tcp:localhost:7000', silence => $_ ) }, qr/silence is \Q$_\E; it is a positive.* at \Q$0\E line/, $_ )
+        for 'inf', 0, -1, 'long';
     ok( Nearcall->new( 'tcp:localhost:7000', silence => 0.5, plain_tcp => 'refuse' ), 'both' );
 };
 

@@ -183,6 +183,42 @@ int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
     return 0;
 }
 
+static int refuse_silence(core_state *state, PyObject *seconds)
+{
+    bool is_number = !PyBool_Check(seconds) && PyNumber_Check(seconds);
+    PyObject *shown = core_shown(state, seconds);
+
+    if (shown != NULL && !is_number)
+        PyErr_Format(PyExc_TypeError, "silence is a number of seconds, or None, not %U", shown);
+    else if (shown != NULL)
+        core_raise_format(state, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                          "silence is %U; it is a positive and finite number of seconds, such as 2", shown);
+    Py_XDECREF(shown);
+    return -1;
+}
+
+/* 0 for None. The library says within which limits it is. */
+static int silence_ms(core_state *state, PyObject *seconds, int64_t *ret_silence_ms)
+{
+    double value;
+
+    *ret_silence_ms = 0;
+    if (seconds == Py_None)
+        return 0;
+    if (PyBool_Check(seconds) || !PyNumber_Check(seconds))
+        return refuse_silence(state, seconds);
+    value = PyFloat_AsDouble(seconds);
+    if (value == -1.0 && PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+            return -1;
+        PyErr_Clear();
+    }
+    if (!(value > 0 && value < INT32_MAX))
+        return refuse_silence(state, seconds);
+    *ret_silence_ms = (int64_t)ceil(value * MILLISECONDS_PER_SECOND);
+    return 0;
+}
+
 PyObject *core_seconds(PyObject *module, PyObject *seconds)
 {
     double value;
@@ -239,7 +275,7 @@ core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t 
         || spin_flag(spin_name.text, &spin) < 0)
         return NULL;
     if (core_timeout_ms(state, timeout, NEARCALL_NO_TIMEOUT, ret_timeout_ms) < 0
-        || core_timeout_ms(state, silence, 0, &options.silence_ms) < 0)
+        || silence_ms(state, silence, &options.silence_ms) < 0)
         return NULL;
     options.name = name.text;
     options.tls_authorities = authorities.text;

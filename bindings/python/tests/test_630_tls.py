@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import ssl
 import threading
@@ -102,6 +103,12 @@ def test_options() -> None:
         Client("tcp:localhost:7000", plain_tcp="no")  # type: ignore[arg-type]
     with pytest.raises(nearcall.NearcallError, match="silence"):
         Client("tcp:localhost:7000", silence=0.05)
+    for silence in (math.inf, math.nan, 0, -1, 10**400):
+        with pytest.raises(nearcall.NearcallError, match=r"silence is .*; it is a positive and finite number"):
+            Client("tcp:localhost:7000", silence=silence)
+    for no_number in (True, "long"):
+        with pytest.raises(TypeError, match="silence is a number of seconds, or None, not"):
+            Client("tcp:localhost:7000", silence=no_number)  # type: ignore[arg-type]
     Client("tcp:localhost:7000", silence=0.5, plain_tcp="refuse").close()
 
 
