@@ -58,7 +58,8 @@ static int check_options(nearcall_client *client, const nearcall_options *option
     if (options->calls_in_flight_max > NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING)
         return nc_invalid_option(client, "calls_in_flight_max", (long long)options->calls_in_flight_max,
                        "0 to " NC_TEXT(NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING));
-    if (options->silence_ms && (options->silence_ms < NC_SILENCE_MS_LEAST || options->silence_ms > NC_TCP_SILENCE_MS_CEILING))
+    if (options->silence_ms &&
+        (options->silence_ms < NC_SILENCE_MS_LEAST || options->silence_ms > NC_TCP_SILENCE_MS_CEILING))
         return nc_invalid_option(client, "silence_ms", options->silence_ms,
                        "0, or " NC_TEXT(NC_SILENCE_MS_LEAST) " to " NC_TEXT(NC_TCP_SILENCE_MS_CEILING));
     if (options->server_user_ids_count && !options->server_user_ids)

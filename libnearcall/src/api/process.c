@@ -81,7 +81,8 @@ NEARCALL_API int nearcall_events(const nearcall_client *client)
 static bool is_due(const nearcall_client *client)
 {
     const struct nc_calls *calls = &client->calls;
-    if (frames_wait(client) || client->connection.reading_left || nc_connection_holds(&client->connection) || (calls->unreported && calls->finished.first))
+    if (frames_wait(client) || client->connection.reading_left || nc_connection_holds(&client->connection) ||
+        (calls->unreported && calls->finished.first))
         return true;
     if (!calls->pending.first)
         return false;
