@@ -53,8 +53,8 @@
  *
  * LOST CONNECTIONS. If a function that makes one call and waits for its reply has lost the
  * connection, it connects anew and asks the same server what became of the call, within the
- * call's timeout. A call that was not started is sent again. Calls that are begun and
- * collected by separate functions are not asked about.
+ * call's timeout. A call that was not started is sent again if attempts_max allows one more.
+ * Calls that are begun and collected by separate functions are not asked about.
  *
  * SHARED MEMORY. On a "unix:" address calls begin on the socket. After some calls the
  * server gives the connection memory that both sides map. On a busy connection a call then
@@ -101,12 +101,12 @@
  * OTHER MACHINES. What goes to a "tcp:" address can be read and changed on the way. To another
  * machine that is logged once (nearcall_hooks.h), or refused with NEARCALL_NO_PLAIN_TCP or
  * ?plain=refuse. The kernel ends a connection whose other end does not answer at all for 30
- * seconds, or for ?silence=MS or silence_ms (100 to 300000). A "tls:" address is TCP with TLS
- * 1.3, by OpenSSL 3 (libssl.so.3), which is loaded for such an address only. PEM files are named
- * in the options or in the address ("?ca=PATH&cert=PATH&key=PATH&name=HOST"), which comes first,
- * and are read again when they have changed. If one side does not accept the other, the error is
- * NEARCALL_E_UNAUTHENTICATED, not executed. A fork while another thread is inside OpenSSL is not
- * safe: see docs/guides/c.md.
+ * seconds, or for ?silence=MS or silence_ms (100 to 300000), up to two seconds late. A "tls:"
+ * address is TCP with TLS 1.3, by OpenSSL 3 (libssl.so.3), which is loaded for such an address
+ * only. PEM files are named in the options or in the address ("?ca=PATH&cert=PATH&key=PATH&
+ * name=HOST"), which comes first, and are read again when they have changed. If one side does not
+ * accept the other, the error is NEARCALL_E_UNAUTHENTICATED, not executed. A fork while another
+ * thread is inside OpenSSL is not safe: see docs/guides/c.md.
  *
  * SAME PROCESS. "embed:/path/of/library.so" names a Go library, built by `nearcall build`,
  * which this process loads. nearcall_call() and nearcall_request_call() then run the

@@ -50,7 +50,8 @@ NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*che
  * half changed there: it is not touched again, and is never freed. A few descriptors that
  * came with a reply at that moment may then stay open, too. A handler that came within
  * malloc(3) leaves the whole program in a state in which it can only end, as POSIX says; so
- * does one that came while a Go function ran in this thread.
+ * does one that came while a Go function ran in this thread. One that came within OpenSSL may
+ * leave a lock of OpenSSL taken, for which later calls over TLS would wait for ever.
  *
  * Call it only in the thread that has left the function, or if that thread has ended. It must
  * not be called in the handler, nor while any function of the handle is still to go on: that

@@ -293,7 +293,9 @@ For C<tls:>, see L</TLS>.
 =item silence => $seconds
 
 For C<tcp:> and C<tls:>. A server that answers nothing at all for so long, not even that bytes have arrived, is taken for
-gone: from 0.1 to 300 seconds, 30 by default. C<?silence=MILLISECONDS> at the end of the address does the same.
+gone: from 0.1 to 300 seconds, 30 by default. The kernel counts in whole seconds how long a server is silent that has
+received everything, so its end may be noticed up to two seconds late. C<?silence=MILLISECONDS> at the end of the
+address does the same.
 
 =item plain_tcp => 'warn'
 

@@ -65,7 +65,8 @@ class Client(_core.Client):
         itself: an ssl.SSLContext cannot be given.
     silence: for ``"tcp:"`` and ``"tls:"``, in seconds. A server that answers nothing at all
         for so long, not even that bytes have arrived, is taken for gone. From 0.1 to 300;
-        30 by default.
+        30 by default. The kernel counts in whole seconds how long a server is silent that
+        has received everything, so its end may be noticed up to two seconds late.
     plain_tcp: what is done about ``"tcp:"`` to another machine, where everybody on the way
         can read and change what is sent. ``"refuse"`` makes such calls fail with
         FAILED_PRECONDITION before anything is sent.

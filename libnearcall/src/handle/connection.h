@@ -110,7 +110,7 @@ struct nc_connection {
     struct nc_stores stores;
     struct nc_descriptors descriptors;
     struct nc_identity identity; /* whether fd still means that socket */
-    int64_t looked_ns; /* when the socket was read last; kept only with memory */
+    int64_t looked_ns; /* when the socket was read last, or was looked at for want of frames in memory */
     struct nc_welcome welcome; /* schema_hash stays after the connection is closed */
 };
 

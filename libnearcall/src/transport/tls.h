@@ -4,8 +4,8 @@
  * again, not even to free it. What was sealed counts as taken, because its bytes can never be withdrawn.
  *
  * Before each use the errors that the program has left in OpenSSL's queue are marked, and afterwards nothing
- * is left there that was not there before. Only a handshake, and reading certificates, empty that queue of
- * their thread: OpenSSL itself does that. */
+ * is left there that was not there before. OpenSSL itself empties that queue of the thread in a handshake, when it
+ * reads certificates, and when a new session or new keys arrive. */
 #ifndef NC_TLS_H
 #define NC_TLS_H
 
