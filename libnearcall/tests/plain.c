@@ -61,6 +61,24 @@ static unsigned warnings_with(const char *server, const char *parameters)
     return warnings;
 }
 
+/* A hook that comes after the first connection. */
+static void told_when_somebody_hears_it(void)
+{
+    struct script script;
+    nearcall_reply reply;
+    peer = "192.0.2.1";
+    warnings = 0;
+    script_start_tcp(&script, serve_twice, NULL);
+    nearcall_client *client = test_open(script.address, 0);
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 10000, &reply), NEARCALL_OK);
+    nearcall_disconnect(client);
+    CHECK_CALL(client, nearcall_on_log(client, note, NULL), NEARCALL_OK);
+    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 10000, &reply), NEARCALL_OK);
+    CHECK_INT(warnings, 1);
+    nearcall_close(client);
+    script_end(&script);
+}
+
 static void hear_nothing(struct script *script)
 {
     script_accept(script);
@@ -93,6 +111,7 @@ int main(void)
     CHECK_INT(warnings_with("2001:db8::1", ""), 1);
     CHECK_INT(warnings_with("::ffff:192.0.2.1", ""), 1);
     CHECK_INT(warnings_with("192.0.2.1", "?plain=quiet"), 0);
+    told_when_somebody_hears_it();
     expect_refusal("?plain=refuse", 0);
     expect_refusal("", NEARCALL_NO_PLAIN_TCP);
     expect_refusal("?plain=quiet", NEARCALL_NO_PLAIN_TCP);

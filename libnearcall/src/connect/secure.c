@@ -55,7 +55,7 @@ bool nc_secure_check_plain(nearcall_client *client)
         refuse_plain(client);
         return false;
     }
-    client->plain_told = true;
+    client->plain_told = client->hooks.log != NULL;
     nc_log(client, NEARCALL_LOG_WARNING,
            "%s is not on this machine: whoever is on the way to it can read calls over plain TCP, and change "
            "them; use a tls: address, or say plain=quiet if the way is safe",
