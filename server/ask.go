@@ -37,8 +37,9 @@ func (r *reader) beginMarks() {
 
 // onAsk answers a caller that asks what became of calls on another connection. That connection
 // is closed first, so that what was not started never will be. The answer may have to wait until
-// functions return. It waits for nothing else: neither limits of the user nor a drain, because a
-// server that is full or stopping is one whose connections get lost.
+// functions return, if the limits of calls in flight have room for that. It waits for nothing else:
+// neither limits of the user nor a drain, because a server that is full or stopping is one whose
+// connections get lost.
 func (r *reader) onAsk() (bool, error) {
 	c, id := r.connection, r.frame.CallID
 	key, ids, err := wire.ParseAsk(r.frame.Payload)

@@ -82,11 +82,16 @@ func (t *callTable) beginBeside() bool {
 }
 
 // beginAsk is beginBeside for the answer to an ASK, which counts as a call in flight while it
-// waits, until endAsk. It reports false also if there is no room for that.
+// waits, on the connection and for its user, until endAsk. It reports false also if there is no
+// room for that.
 func (t *callTable) beginAsk() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed || len(t.inFlight)+t.asks >= t.max {
+		return false
+	}
+	if t.user.calls.Add(1) > int64(t.perUserMax) {
+		t.user.calls.Add(-1)
 		return false
 	}
 	t.asks++
@@ -98,6 +103,7 @@ func (t *callTable) endAsk() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asks--
+	t.user.calls.Add(-1)
 }
 
 // keep makes the table note in h how far its calls have come.

@@ -228,7 +228,7 @@ func TestAnswerWhoseMarkWasTakenIsNotKept(t *testing.T) {
 }
 
 func TestFullServerAnswers(t *testing.T) {
-	s, g := newServer(t, server.WithCallsInFlight(1, 1)), newGate()
+	s, g := newServer(t, server.WithCallsInFlight(1, 2)), newGate()
 	register(t, s, "wait", g.wait, server.Apart())
 	path := start(t, s)
 	lost, asker := connectAsking(t, path), connectAsking(t, path)
@@ -244,6 +244,35 @@ func TestFullServerAnswers(t *testing.T) {
 	close(g.release)
 	asker.lastID = first
 	asker.wantStages(wire.StageFinished)
+}
+
+// However many connections ask, the questions of one user that wait are bounded, and each gives
+// back what it has counted.
+func TestUserThatIsFullIsAnsweredAtOnce(t *testing.T) {
+	s := newServer(t, server.WithCallsInFlight(8, 2))
+	gates := map[string]*gate{"first": newGate(), "second": newGate()}
+	for name, g := range gates {
+		register(t, s, name, g.wait, server.Apart())
+	}
+	path := start(t, s)
+	waits, other := connectAsking(t, path), connectAsking(t, path)
+	for name, g := range gates {
+		lost := connectAsking(t, path)
+		id := lost.begin(name, 0)
+		<-g.started
+		asked := waits.ask(lost.welcome.Key, 0, id)
+		ping := wire.Frame{Header: wire.Header{Type: wire.Ping}}
+		waits.send(ping.Append(nil))
+		if frame := waits.next(); frame.Type != wire.Pong {
+			t.Fatalf("%v came before the PONG, while the function runs", frame.Type)
+		}
+		other.ask(lost.welcome.Key, 0, id)
+		other.wantStages(wire.StageStarted)
+		close(g.release)
+		waits.lastID = asked
+		waits.wantStages(wire.StageFinished)
+		awaitConnections(t, s, 2)
+	}
 }
 
 func TestEndedConnectionsAreForgotten(t *testing.T) {
