@@ -119,10 +119,10 @@ func (c *connection) insecure(err error) {
 	c.end()
 }
 
-// hasLeft reports whether the peer was gone before there was an agreement, as those are that only
-// look whether somebody listens.
+// hasLeft reports whether the connection was gone before there was an agreement. The peer may be one
+// that only looks whether somebody listens, or the server is being closed.
 func hasLeft(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // revoked closes the connection of a peer that is not accepted any more. When it returns, no
