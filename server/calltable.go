@@ -135,8 +135,11 @@ func (t *callTable) forget(e *execution) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.inFlight, e.id)
-	if t.history != nil && (t.closed || e.marks.Stage(e.id) == sharedmemory.StageOverwritten) {
-		t.history.settle(e.id, e.stageAtEnd())
+	if t.history != nil {
+		// The mark of a call that was passed on may say for ever that it has started.
+		if stage := e.stageAtEnd(); t.closed || stage == sharedmemory.StageStarted || e.marks.Stage(e.id) == sharedmemory.StageOverwritten {
+			t.history.settle(e.id, stage)
+		}
 	}
 	t.user.calls.Add(-1)
 	e.uncount()

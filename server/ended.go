@@ -82,7 +82,7 @@ func (h *history) close(inFlight iter.Seq[uint64]) {
 const returnedMax = 64
 
 // settle notes how far a call came, now that it is over, if the marks do not say it: it ran when
-// the connection was closed, or a later call has its mark.
+// the connection was closed, or a later call has its mark, or its outcome is unknown although it is over.
 func (h *history) settle(id uint64, stage sharedmemory.Stage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

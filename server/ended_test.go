@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/forward"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/status"
@@ -244,6 +245,30 @@ func TestFullServerAnswers(t *testing.T) {
 	close(g.release)
 	asker.lastID = first
 	asker.wantStages(wire.StageFinished)
+}
+
+// A call that was passed on and is over has an outcome that is unknown, and nothing to wait for.
+func TestForwardedCallThatIsOverIsNotWaitedFor(t *testing.T) {
+	s, g := newServer(t), newGate()
+	register(t, s, "wait", g.wait, server.Apart())
+	registerForwarded(t, s, "pass", func(context.Context, *forward.Request, []byte) (forward.Reply, error) {
+		return forward.Reply{}, status.Errorf(status.Unavailable, "it was lost").With(status.OutcomeUnknown)
+	})
+	path := start(t, s)
+	lost, asker := connectAsking(t, path), connectAsking(t, path)
+	// It keeps the connection from ending.
+	lost.begin("wait", 0)
+	<-g.started
+	_, failure := lost.call("pass")
+	wantFailure(t, failure, status.Unavailable, status.OutcomeUnknown)
+	asker.ask(lost.welcome.Key, 0, lost.lastID)
+	ping := wire.Frame{Header: wire.Header{Type: wire.Ping}}
+	asker.send(ping.Append(nil))
+	asker.wantStages(wire.StageStarted)
+	if frame := asker.next(); frame.Type != wire.Pong {
+		t.Errorf("%v came, want the PONG", frame.Type)
+	}
+	close(g.release)
 }
 
 // However many connections ask, the questions of one user that wait are bounded, and each gives
