@@ -43,6 +43,8 @@ type history struct {
 	running  map[uint64]struct{}
 	returned map[uint64]sharedmemory.Stage
 	order    []uint64
+	// packed has what was in returned when the connection ended.
+	packed endings
 	// changed, unless it is nil, is closed when one of them returns and when the connection ends.
 	changed chan struct{}
 
@@ -105,8 +107,43 @@ func (h *history) settle(id uint64, stage sharedmemory.Stage) {
 func (h *history) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.accepted, h.live, h.running, h.fence, h.order = h.live.Load(), nil, nil, nil, nil
+	h.packed = h.packLocked()
+	h.accepted, h.live, h.running, h.fence, h.returned, h.order = h.live.Load(), nil, nil, nil, nil, nil
 	h.changeLocked()
+}
+
+// endings says how calls ended, in as little memory as that takes: most are kept for nothing.
+type endings struct {
+	ids    []uint64 // in ascending order
+	stages []sharedmemory.Stage
+}
+
+// packLocked returns how those calls ended of which the marks do not say it.
+func (h *history) packLocked() endings {
+	var ids []uint64
+	for id, stage := range h.returned {
+		if h.markLocked(id) != stage {
+			ids = append(ids, id)
+		}
+	}
+	if ids == nil {
+		return endings{}
+	}
+	slices.Sort(ids)
+	packed := endings{ids: slices.Clone(ids), stages: make([]sharedmemory.Stage, len(ids))}
+	for i, id := range ids {
+		packed.stages[i] = h.returned[id]
+	}
+	return packed
+}
+
+// of returns how a call ended, if that is known.
+func (e *endings) of(id uint64) (stage sharedmemory.Stage, known bool) {
+	i, known := slices.BinarySearch(e.ids, id)
+	if !known {
+		return sharedmemory.StageNone, false
+	}
+	return e.stages[i], true
 }
 
 func (h *history) changeLocked() {
@@ -157,6 +194,9 @@ func (h *history) stageLocked(id uint64) wire.Stage {
 		accepted = h.live.Load()
 	}
 	stage, returned := h.returned[id]
+	if !returned {
+		stage, returned = h.packed.of(id)
+	}
 	if !returned {
 		stage = h.markLocked(id)
 	}

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/internal/transport/sharedmemory"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -37,6 +39,61 @@ func TestHistoriesAreBounded(t *testing.T) {
 	if kept := table.count(); kept != table.max {
 		t.Errorf("%d ended connections are counted, want %d", kept, table.max)
 	}
+}
+
+// TestCallsInFlightAtTheEndTakeLittle: a user can end many connections with as many calls in
+// flight as are allowed, and of each it stays known for a while how they ended.
+func TestCallsInFlightAtTheEndTakeLittle(t *testing.T) {
+	const (
+		histories = 64
+		others    = 2560 // bytes of one without such calls
+		perCall   = 10   // with what the allocator rounds up
+		most      = others + perCall*wire.CallsInFlightMax
+	)
+	var table historyTable
+	table.init(&config{endedConnectionsMax: userPart * histories, endedConnectionKeep: time.Hour})
+	stageOf := func(id uint64) sharedmemory.Stage {
+		return []sharedmemory.Stage{sharedmemory.StageReceived, sharedmemory.StageStarted, sharedmemory.StageFinished}[id%3]
+	}
+	before := heapInUse()
+	var last *history
+	for range histories {
+		accepted := new(atomic.Uint64)
+		last = table.begin(account{}, accepted, func() {})
+		marks := last.begin(wire.KeptMarksRemote)
+		for id := uint64(1); id <= wire.CallsInFlightMax; id++ {
+			accepted.Store(id)
+			marks.Set(id, sharedmemory.StageStarted)
+		}
+		last.close(func(yield func(uint64) bool) {
+			for id := uint64(1); id <= wire.CallsInFlightMax && yield(id); id++ {
+			}
+		})
+		for id := uint64(1); id <= wire.CallsInFlightMax; id++ {
+			marks.Set(id, stageOf(id))
+			last.settle(id, stageOf(id))
+		}
+		table.end(last)
+	}
+	if each := (heapInUse() - before) / histories; each > most {
+		t.Errorf("a connection that has ended with %d calls in flight takes %d bytes, want at most %d", wire.CallsInFlightMax, each, most)
+	}
+	want := []byte{byte(wire.StageReceived), byte(wire.StageStarted), byte(wire.StageFinished)}
+	for id := uint64(1); id <= wire.CallsInFlightMax; id++ {
+		if stages := last.stages([]uint64{id}); stages[0] != want[id%3] {
+			t.Fatalf("call %d is at stage %d, want %d", id, stages[0], want[id%3])
+		}
+	}
+	runtime.KeepAlive(&table)
+}
+
+// heapInUse returns what is in use of the heap.
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	return memory.HeapAlloc
 }
 
 // TestCallThatBeginsWhileItsConnectionCloses: its mark says for a moment that it has started, although

@@ -352,8 +352,9 @@ const (
 	LookupMs = 30000
 
 	// EndedConnectionsMax (connections): ended connections of which a server
-	// remembers how far their calls came. Why: 2 KiB each at most; callers ask
-	// within a second after a connection has ended.
+	// remembers how far their calls came. Why: 2.5 KiB each, and 9 bytes more
+	// for each call that was in flight at the end; callers ask within a second
+	// after a connection has ended.
 	EndedConnectionsMax        = 4096
 	EndedConnectionsMaxCeiling = 1048576
 
