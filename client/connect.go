@@ -66,6 +66,7 @@ func (e *endpoint) join() (attempt *opening, first bool, failure *status.Error) 
 	if e.current.Load() != nil {
 		return nil, false, nil
 	}
+	e.keepInRoute()
 	if e.opening == nil {
 		e.opening = &opening{done: make(chan struct{})}
 		return e.opening, true, nil

@@ -222,6 +222,21 @@ func (t *route) removeLocked(e *endpoint) {
 	t.retired = append(t.retired, e)
 }
 
+// keepInRoute makes sure that the route knows an endpoint that is to be connected to. A call that was
+// lost asks there also if the name of the host has no such address any more, and the endpoint had
+// been forgotten. Preconditions: core.mu is held.
+func (e *endpoint) keepInRoute() {
+	t := e.route
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.at[e.index] != e && !slices.Contains(t.retired, e) {
+		t.retired = append(t.retired, e)
+	}
+}
+
 // closeRetired closes the connections of retired endpoints that no call needs, and forgets
 // the endpoints that have none.
 func (t *route) closeRetired(retired []*endpoint) {
