@@ -32,6 +32,8 @@ type hostName struct {
 	answers []*endpoint
 	atNs    uint64
 	looking *lookup
+	// warned is set once it was logged that there are too many answers.
+	warned bool
 }
 
 // A lookup asks for the addresses of a host. All who need them wait for it.
@@ -206,7 +208,10 @@ func (n *hostName) addLocked(target string, group int) {
 		return
 	}
 	if len(n.route.presentLocked()) >= wire.AddressEndpointsMax {
-		n.route.client.log.Warn("an address of a host is not used: there are too many", "host", n.host, "target", target, "address_endpoints_max", wire.AddressEndpointsMax)
+		if !n.warned {
+			n.warned = true
+			n.route.client.log.Warn("addresses of a host are not used: there are too many", "host", n.host, "first", target, "address_endpoints_max", wire.AddressEndpointsMax)
+		}
 		return
 	}
 	if e := n.route.addLocked(n.as.At(target), group); e != nil {

@@ -1,8 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -55,4 +58,32 @@ func TestForgottenEndpointIsConnectedTo(t *testing.T) {
 	}
 	c.Close()
 	<-ended
+}
+
+// TestSurplusAddressesAreLoggedOnce: a name is looked up every half minute, and more often while an
+// address fails.
+func TestSurplusAddressesAreLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	c, err := New("tcp:many.test:7000", WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	route := c.core.route
+	var answers []netip.Addr
+	for i := range 2 * wire.AddressEndpointsMax {
+		answers = append(answers, netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))
+	}
+	route.mu.Lock()
+	defer route.mu.Unlock()
+	name := route.at[0].name
+	for range 3 {
+		name.replaceLocked(answers)
+	}
+	if len(name.answers) != wire.AddressEndpointsMax {
+		t.Errorf("%d addresses are used, want %d", len(name.answers), wire.AddressEndpointsMax)
+	}
+	if lines := bytes.Count(log.Bytes(), []byte("\n")); lines != 1 {
+		t.Errorf("%d lines are logged, want 1:\n%s", lines, log.Bytes())
+	}
 }
