@@ -156,7 +156,7 @@ func (l *lostConnection) leave() {
 	if l.waiting.Add(-1) > 0 {
 		return
 	}
-	// Nobody can begin to ask any more, and whoever has begun has been here after that.
+	// No call can begin to ask any more, and each that did has set abort before it came here.
 	if l.abort != nil {
 		l.abort()
 	}

@@ -163,7 +163,7 @@ func textOf(err error) string {
 }
 
 // missesMax is how many inner errors textOf looks for in vain. Each costs a look at the whole
-// text, and there may be thousands of both; whoever wraps errors nearly always shows them in
+// text, and there may be thousands of both; code that wraps errors nearly always shows them in
 // their order.
 const missesMax = 16
 

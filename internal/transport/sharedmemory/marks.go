@@ -31,7 +31,7 @@ func (m *Marks) init(server []byte, count int) {
 // NewMarks returns marks in memory of this process alone, for connections that share none.
 // Preconditions: count is a power of two.
 func NewMarks(count int) *Marks {
-	// What is allocated in one piece of this size begins at a multiple of 8.
+	// Memory that is allocated in one piece of this size begins at a multiple of 8.
 	return &Marks{page: make([]byte, count*markBytes), mask: uint64(count - 1)}
 }
 
