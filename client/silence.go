@@ -10,14 +10,19 @@ import (
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
-const askAfter = wire.PeerAskMs * time.Millisecond
+const (
+	askAfter = wire.PeerAskMs * time.Millisecond
+	// askShare is the part of a silence after which the server is asked at the latest, so that
+	// its answer has the rest.
+	askShare = 3
+)
 
 // A silence notices a server that says nothing while calls wait for it: it is asked (PING)
-// when nothing has come for peer_ask_ms, and the connection has ended when nothing has come
-// for limit. It is for other machines only: a server of this one that does not answer was
+// when nothing has come for ask, and the connection has ended when nothing has come for
+// limit. It is for other machines only: a server of this one that does not answer was
 // stopped, and may go on.
 type silence struct {
-	limit time.Duration // 0: off
+	limit, ask time.Duration // limit is 0: off
 	// heardNs is when something came last. Only the goroutine that reads sets it.
 	heardNs atomic.Uint64
 
@@ -42,7 +47,7 @@ func (e *silentError) Is(target error) bool { return target == errNoAnswer }
 
 func (s *silence) init(limit time.Duration, nowNs uint64) {
 	if limit > 0 {
-		s.limit = limit
+		s.limit, s.ask = limit, min(askAfter, limit/askShare)
 		s.heardNs.Store(nowNs)
 	}
 }
@@ -81,12 +86,11 @@ func (c *connection) watchSilence() {
 		return
 	}
 	s.armed = true
-	first := min(askAfter, s.limit)
 	if s.timer == nil {
-		s.timer = time.AfterFunc(first, c.lookForSilence)
+		s.timer = time.AfterFunc(s.ask, c.lookForSilence)
 		return
 	}
-	s.timer.Reset(first)
+	s.timer.Reset(s.ask)
 }
 
 // lookForSilence is what the timer does. It goes on while calls wait.
@@ -100,7 +104,7 @@ func (c *connection) lookForSilence() {
 	}
 	lastNs := max(s.heardNs.Load(), s.sinceNs)
 	quiet := time.Duration(c.client.clock.Ns() - lastNs)
-	if quiet >= s.limit {
+	if quiet >= s.limit && s.askedNs == lastNs {
 		s.armed = false
 		c.mu.Unlock()
 		why := &loss{cause: &silentError{s.limit}}
@@ -108,15 +112,17 @@ func (c *connection) lookForSilence() {
 		c.endpoint.noteSilence(why)
 		return
 	}
-	writer, next := false, askAfter-quiet
-	if quiet >= askAfter {
+	writer, next := false, s.ask-quiet
+	if quiet >= s.ask {
 		next = s.limit - quiet
 		if s.askedNs != lastNs {
+			// If this side was late, the server has as much time to answer all the same.
+			next = s.limit - s.ask
 			s.askedNs = lastNs
 			writer = c.askLocked()
 		}
 	}
-	s.timer.Reset(min(next, s.limit-quiet))
+	s.timer.Reset(next)
 	c.mu.Unlock()
 	if writer {
 		c.flush()

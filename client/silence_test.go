@@ -47,23 +47,29 @@ func TestSilentServer(t *testing.T) {
 }
 
 // A server that answers is there, however long its functions take, and nothing is asked while
-// no call waits.
+// no call waits. A silence that is no longer than peer_ask_ms leaves time for an answer too.
 func TestServerThatAnswersIsNotSilent(t *testing.T) {
-	overNetworks(t, func(t *testing.T, p *peer) {
-		c := p.client(client.WithSilence(silence))
-		done := begin(context.Background(), c, "echo", nil)
-		conn := p.serve()
-		request := conn.expect(wire.Request)
-		for began := time.Now(); time.Since(began) < 3*silence; {
-			conn.send(wire.Frame{Header: wire.Header{Type: wire.Pong}, Payload: conn.expect(wire.Ping).Payload})
-		}
-		conn.reply(request, []byte("late"))
-		expectReply(t, wait(t, done), "late")
-		must(t, conn.SetReadDeadline(time.Now().Add(2*silence)))
-		if n, err := conn.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("while no call waits, the caller sends %d bytes (%v)", n, err)
-		}
-	})
+	for _, silence := range []time.Duration{silence, wire.PeerAskMs * time.Millisecond} {
+		t.Run(silence.String(), func(t *testing.T) {
+			overNetworks(t, func(t *testing.T, p *peer) { answerWhileACallWaits(t, p, silence) })
+		})
+	}
+}
+
+func answerWhileACallWaits(t *testing.T, p *peer, silence time.Duration) {
+	c := p.client(client.WithSilence(silence), client.WithAttempts(1))
+	done := begin(context.Background(), c, "echo", nil)
+	conn := p.serve()
+	request := conn.expect(wire.Request)
+	for began := time.Now(); time.Since(began) < 3*silence; {
+		conn.send(wire.Frame{Header: wire.Header{Type: wire.Pong}, Payload: conn.expect(wire.Ping).Payload})
+	}
+	conn.reply(request, []byte("late"))
+	expectReply(t, wait(t, done), "late")
+	must(t, conn.SetReadDeadline(time.Now().Add(2*silence)))
+	if n, err := conn.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("while no call waits, the caller sends %d bytes (%v)", n, err)
+	}
 }
 
 // A call that waits for a server which is gone should not wait for long if there are others,
