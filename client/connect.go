@@ -19,22 +19,30 @@ import (
 // is full: the kernel does not tell when there is room.
 const backlogPause = time.Millisecond
 
+// openingMax bounds an attempt that goes on without its caller, who may have given up. A call
+// that has more time makes another attempt.
+const openingMax = DefaultTimeout
+
 // An opening is an attempt to connect to an endpoint. One goroutine makes it, and all others
 // wait for it.
 type opening struct {
-	done    chan struct{}
+	done chan struct{}
+	// limit is how long the attempt may take, unless it is made by its caller.
+	limit   time.Duration
 	failure *status.Error
 }
 
 // connect returns the connection to use. It opens one if there is none. If there are other
 // endpoints, it opens the connection in a goroutine of its own: a caller that goes elsewhere,
-// because this takes long, leaves something behind for later calls.
+// because this takes long, leaves something behind for later calls. Such an attempt may take until
+// the deadline, and in any case as long as one to one of several endpoints.
 func (e *endpoint) connect(ctx context.Context, deadlineNs uint64) (*connection, *status.Error) {
 	for {
 		if current := e.current.Load(); current != nil {
 			return current, nil
 		}
-		attempt, first, failure := e.join()
+		limit := e.client.config.connectLimit(e.client.remaining(deadlineNs))
+		attempt, first, failure := e.join(limit)
 		switch {
 		case failure != nil:
 			return nil, failure
@@ -47,16 +55,16 @@ func (e *endpoint) connect(ctx context.Context, deadlineNs uint64) (*connection,
 		case first:
 			go e.openBeside(attempt)
 		}
-		if failure := e.await(ctx, deadlineNs, attempt); failure != nil {
+		if failure := e.await(ctx, deadlineNs, attempt, limit); failure != nil {
 			return nil, failure
 		}
 	}
 }
 
-// join returns the attempt that is under way, or begins one, which its caller must then
-// make (first is true). It returns neither if an attempt has just ended and left a
+// join returns the attempt that is under way, or begins one within a limit, which its caller must
+// then make (first is true). It returns neither if an attempt has just ended and left a
 // connection.
-func (e *endpoint) join() (attempt *opening, first bool, failure *status.Error) {
+func (e *endpoint) join(limit time.Duration) (attempt *opening, first bool, failure *status.Error) {
 	c := e.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +76,7 @@ func (e *endpoint) join() (attempt *opening, first bool, failure *status.Error) 
 	}
 	e.keepInRoute()
 	if e.opening == nil {
-		e.opening = &opening{done: make(chan struct{})}
+		e.opening = &opening{done: make(chan struct{}), limit: min(limit, openingMax)}
 		return e.opening, true, nil
 	}
 	return e.opening, false, nil
@@ -76,10 +84,9 @@ func (e *endpoint) join() (attempt *opening, first bool, failure *status.Error) 
 
 // openBeside makes an attempt for whoever waits for it, or for later calls.
 func (e *endpoint) openBeside(attempt *opening) {
-	limit := e.client.config.endpointLimit()
-	opened, failure := e.open(context.Background(), limit)
+	opened, failure := e.open(context.Background(), attempt.limit)
 	if failure != nil && failure.Code == status.DeadlineExceeded {
-		failure = noAnswer("%s does not answer: no connection within %v", e.address, limit)
+		failure = noAnswer("%s does not answer: no connection within %v", e.address, attempt.limit.Round(time.Millisecond))
 	}
 	e.opened(attempt, opened, failure)
 }
@@ -109,8 +116,9 @@ func (e *endpoint) opened(attempt *opening, made *connection, failure *status.Er
 }
 
 // await waits for an attempt that another goroutine makes. If it failed only because of the
-// deadline or context of another caller, the failure does not count for this caller.
-func (e *endpoint) await(ctx context.Context, deadlineNs uint64, attempt *opening) *status.Error {
+// deadline or context of another caller, or within a limit that is shorter than this caller's, the
+// failure does not count for this caller.
+func (e *endpoint) await(ctx context.Context, deadlineNs uint64, attempt *opening, limit time.Duration) *status.Error {
 	timer := e.client.timer(deadlineNs)
 	defer timer.Stop()
 	select {
@@ -120,11 +128,15 @@ func (e *endpoint) await(ctx context.Context, deadlineNs uint64, attempt *openin
 	case <-timer.C:
 		return endOfWaiting(ctx, "while connecting").With(status.OutcomeNotExecuted)
 	}
-	if failure := attempt.failure; failure != nil && failure.Code != status.DeadlineExceeded && failure.Code != status.Cancelled {
-		shared := *failure
-		return &shared
+	failure := attempt.failure
+	switch {
+	case failure == nil, failure.Code == status.DeadlineExceeded, failure.Code == status.Cancelled:
+		return nil
+	case errors.Is(failure.Cause, errNoAnswer) && attempt.limit < limit:
+		return nil
 	}
-	return nil
+	shared := *failure
+	return &shared
 }
 
 // open connects and exchanges hello and welcome. The process that has a connection, or has not

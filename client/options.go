@@ -77,6 +77,15 @@ func (c *config) endpointLimit() time.Duration {
 	return c.endpointConnect
 }
 
+// connectLimit returns how long an attempt to connect may take that goes on without its caller,
+// who has so much time. It is not so short that nothing would come of it for later calls.
+func (c *config) connectLimit(remaining time.Duration) time.Duration {
+	if c.connectTimeout > 0 {
+		remaining = min(remaining, c.connectTimeout)
+	}
+	return max(remaining, c.endpointLimit())
+}
+
 func (c *config) check() error {
 	if err := checkTimeout(c.timeout); err != nil {
 		return err
@@ -131,7 +140,8 @@ func WithConnectTimeout(timeout time.Duration) Option {
 // WithEndpointConnectTimeout bounds the time that connecting to one of several endpoints may
 // take before a call goes to another one. It is one millisecond to five minutes, and one second
 // by default. A call never spends more than half of the time that it has left on one endpoint
-// if there are others. An address with a single endpoint is not affected.
+// if there are others. The last endpoint that is left has all the time of the call, and so has
+// one without others.
 func WithEndpointConnectTimeout(timeout time.Duration) Option {
 	return func(c *config) { c.endpointConnect = timeout }
 }

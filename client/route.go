@@ -204,7 +204,7 @@ func (e *endpoint) begin() {
 		e.name.look()
 		return
 	}
-	attempt, first, _ := e.join()
+	attempt, first, _ := e.join(e.client.config.endpointLimit())
 	switch {
 	case first:
 		go e.openBeside(attempt)
@@ -348,9 +348,13 @@ func (t *route) connect(ctx context.Context, r *call, e *endpoint, s *search) (m
 	} else if made, failure = e.connect(ctx, untilNs); failure == nil {
 		return made, nil, true
 	}
-	if limited && failure.Code == status.DeadlineExceeded && ctx.Err() == nil {
+	switch {
+	case limited && failure.Code == status.DeadlineExceeded && ctx.Err() == nil:
 		failure = noAnswer("%s does not answer in the time that a call has for one of several endpoints", e.address)
 		t.failed(e, failure)
+	case !limited && errors.Is(failure.Cause, errNoAnswer) && t.client.remaining(r.deadlineNs) == 0:
+		// The attempt had the time of the call, and has noticed its end first.
+		failure = endOfWaiting(ctx, "while connecting").With(status.OutcomeNotExecuted)
 	}
 	switch failure.Code {
 	case status.Cancelled, status.DeadlineExceeded, status.FailedPrecondition, status.PermissionDenied, status.Unauthenticated:
