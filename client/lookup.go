@@ -16,6 +16,10 @@ import (
 // the other family (IPv4, IPv6) too. Package net waits as long.
 const otherFamilyDelay = 300 * time.Millisecond
 
+// lookupMax bounds a lookup. Calls wait no longer than for a connection, so it may be long: the
+// system asks its name servers one after the other, for some seconds each.
+const lookupMax = wire.LookupMs * time.Millisecond
+
 // A hostName is the name of a host in the address. Each of its answers is an endpoint. Until
 // there are some, one endpoint stands for them.
 //
@@ -126,7 +130,7 @@ func (n *hostName) hasOtherFamilyLocked(e *endpoint) bool {
 // lookUp makes a lookup.
 func (n *hostName) lookUp(under *lookup) {
 	client := n.route.client
-	ctx, cancel := context.WithTimeout(client.life, client.config.endpointConnect)
+	ctx, cancel := context.WithTimeout(client.life, lookupMax)
 	defer cancel()
 	answers, err := net.DefaultResolver.LookupNetIP(ctx, "ip", n.host)
 	n.route.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/internal/wire"
@@ -18,6 +19,8 @@ type nameServer struct {
 	mu    sync.Mutex
 	hosts map[string][]net.IP
 	asked int
+	// nap is how long it takes for an answer.
+	nap time.Duration
 }
 
 // newNameServer makes the resolver of package net ask a name server of the test.
@@ -45,7 +48,11 @@ func (n *nameServer) serve(socket *net.UDPConn) {
 		if err != nil {
 			return
 		}
-		_, _ = socket.WriteToUDP(n.answer(question[:bytes]), from)
+		answer := n.answer(question[:bytes])
+		n.mu.Lock()
+		nap := n.nap
+		n.mu.Unlock()
+		time.AfterFunc(nap, func() { _, _ = socket.WriteToUDP(answer, from) })
 	}
 }
 
@@ -53,6 +60,12 @@ func (n *nameServer) set(host string, answers ...net.IP) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hosts[host] = answers
+}
+
+func (n *nameServer) slowDown(nap time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.nap = nap
 }
 
 func (n *nameServer) count() int {
@@ -201,6 +214,16 @@ func TestNamesOverTLS(t *testing.T) {
 	done = begin(context.Background(), c, "echo", nil)
 	_, _ = p.accept().Read(make([]byte, 1))
 	expectFailure(t, wait(t, done).err, status.Unauthenticated, status.OutcomeNotExecuted)
+}
+
+// A lookup that takes longer than connecting may is no reason to give the host up.
+func TestSlowNameServer(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	places, port := newPlacesAt(t, "127.0.0.1")
+	names := newNameServer(t, map[string][]net.IP{"slow.test": parseIPs("127.0.0.1")})
+	names.slowDown(5 * limit)
+	work(t, newClient(t, "tcp:slow.test:"+port, client.WithEndpointConnectTimeout(limit), client.WithAttempts(1)), 2)
+	expectShare(t, map[*place]int64{places[0]: 2})
 }
 
 // A host that nobody knows is an endpoint that fails, and is tried again.

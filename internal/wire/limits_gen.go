@@ -294,7 +294,8 @@ const (
 	TcpSilenceMsCeiling = 300000
 
 	// PeerAskMs (ms): how long nothing comes from such a peer while a call waits,
-	// before it is asked by a PING. Why: three questions fit into the silence that
+	// before it is asked by a PING; a third of the silence that ends the
+	// connection, if this is less. Why: three questions fit into the silence that
 	// ends a connection.
 	PeerAskMs = 300
 
@@ -320,8 +321,9 @@ const (
 	AddressEndpointsMax = 16
 
 	// EndpointConnectMs (ms): how long a caller tries to connect to one endpoint
-	// before it goes to the next; the last one has all the time that is left. Why:
-	// a handshake around the earth takes less than half a second.
+	// before it goes to the next; the last one, or the only one, has all the time
+	// that is left. Why: a handshake around the earth takes less than half a
+	// second.
 	EndpointConnectMs        = 1000
 	EndpointConnectMsCeiling = 300000
 
@@ -347,14 +349,14 @@ const (
 	EndpointReturnMs = 1000
 
 	// LookupMs (ms): how long the addresses that a name stands for are used before
-	// they are looked up again. Why: as long as names of services that move
-	// usually live.
+	// they are looked up again, and how long looking them up may take. Why: as
+	// long as names of services that move usually live.
 	LookupMs = 30000
 
 	// EndedConnectionsMax (connections): ended connections of which a server
-	// remembers how far their calls came. Why: 2.5 KiB each, and 9 bytes more
-	// for each call that was in flight at the end; callers ask within a second
-	// after a connection has ended.
+	// remembers how far their calls came. Why: 2.5 KiB each, and 9 bytes more for
+	// each call that was in flight at the end; callers ask within a second after a
+	// connection has ended.
 	EndedConnectionsMax        = 4096
 	EndedConnectionsMaxCeiling = 1048576
 

@@ -185,7 +185,7 @@
 #define NC_TCP_SILENCE_MS 1000
 #define NC_TCP_SILENCE_MS_CEILING 300000
 
-/* ms: how long nothing comes from such a peer while a call waits, before it is asked by a PING. */
+/* ms: how long nothing comes from such a peer while a call waits, before it is asked by a PING; a third of the silence that ends the connection, if this is less. */
 #define NC_PEER_ASK_MS 300
 
 /* handshakes: TLS handshakes for which a server computes keys at once; one that waits for its peer does not count. */
@@ -200,7 +200,7 @@
 /* endpoints: endpoints of one address, with all that its names stand for. */
 #define NC_ADDRESS_ENDPOINTS_MAX 16
 
-/* ms: how long a caller tries to connect to one endpoint before it goes to the next; the last one has all the time that is left. */
+/* ms: how long a caller tries to connect to one endpoint before it goes to the next; the last one, or the only one, has all the time that is left. */
 #define NC_ENDPOINT_CONNECT_MS 1000
 #define NC_ENDPOINT_CONNECT_MS_CEILING 300000
 
@@ -216,7 +216,7 @@
 /* ms: how often a caller that uses a farther endpoint looks whether a nearer one is back. */
 #define NC_ENDPOINT_RETURN_MS 1000
 
-/* ms: how long the addresses that a name stands for are used before they are looked up again. */
+/* ms: how long the addresses that a name stands for are used before they are looked up again, and how long looking them up may take. */
 #define NC_LOOKUP_MS 30000
 
 /* connections: ended connections of which a server remembers how far their calls came. */
