@@ -70,7 +70,7 @@ func (c *connection) noteLost(calls []*call) {
 
 // askFor returns for how long calls may ask after a connection to the endpoint was lost.
 func (e *endpoint) askFor() time.Duration {
-	if e.route != nil {
+	if e.route != nil && e.route.hasOthers(e) {
 		return askForElsewhere
 	}
 	return askFor

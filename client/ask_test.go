@@ -270,6 +270,22 @@ func (p *peer) nowMs() uint64 {
 	return (monotonic.New().Ns() + uint64(p.clockAhead)) / uint64(time.Millisecond)
 }
 
+// A host name with one address is no reason to ask for a shorter time than its number is.
+func TestAskingAnEndpointThatHasAName(t *testing.T) {
+	p := newNamedPeer(t)
+	p.welcome.Accepted |= wire.FeatureAsks
+	done := begin(context.Background(), p.client(client.WithAttempts(1)), "echo", []byte("x"))
+	id := p.serveKey(1).lose()
+	conn := p.accept()
+	conn.readHello()
+	conn.hesitate((wire.TcpSilenceMs + 200) * time.Millisecond)
+	p.welcome.Key = wire.ConnectionKey{2}
+	conn.write(p.welcome.Append(nil))
+	conn.parser.Features = p.welcome.Accepted
+	conn.tellStages(conn.expectAsk(1, id), wire.StageFinished)
+	expectFailure(t, wait(t, done).err, status.Unavailable, status.OutcomeExecutedResultLost)
+}
+
 // A call may go elsewhere, so it does not ask a server that is out of reach until its deadline.
 func TestAskingEndsSoonWithOtherEndpoints(t *testing.T) {
 	near, _, c := newPair(t)

@@ -364,6 +364,18 @@ func (t *route) connect(ctx context.Context, r *call, e *endpoint, s *search) (m
 	return nil, nil, false
 }
 
+// hasOthers reports whether a call may go to another endpoint than this one, which may have been
+// taken out of the route.
+func (t *route) hasOthers(e *endpoint) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	this := endpoints.Bits(0)
+	if t.at[e.index] == e {
+		this = this.With(e.index)
+	}
+	return t.set.Others(this)
+}
+
 // share returns until when a call waits for a connection to an endpoint. It is limited if that
 // is before the call's deadline, because others are left.
 func (t *route) share(r *call, e *endpoint, s *search) (untilNs uint64, limited bool) {
