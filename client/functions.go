@@ -5,8 +5,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nearcall/nearcall/internal/schema"
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 // functionTablesMax is how many schemas are remembered. Endpoints of one address may have
@@ -16,6 +18,10 @@ const functionTablesMax = 8
 // absentMax bounds the names that are remembered to be no functions. A program that has more
 // asks again for those.
 const absentMax = 256
+
+// absentNs is for how long a name is remembered to be no function. A server may say so of a
+// function that another server runs for it, and that is there again without a new schema.
+const absentNs = wire.LookupMs * uint64(time.Millisecond)
 
 // A functionTable holds what is known about the functions of one schema. It is valid on
 // every connection whose welcome names the hash of that schema.
@@ -29,9 +35,9 @@ type functionTable struct {
 	latest atomic.Pointer[knownID]
 	// described are the functions whose descriptions were asked for.
 	described map[string]*describedFunction
-	// absent are names that are no functions. It is replaced and never changed; nil stands
-	// for none.
-	absent atomic.Pointer[map[string]struct{}]
+	// absent are names that are no functions, with the time until which that is believed. It
+	// is replaced and never changed; nil stands for none.
+	absent atomic.Pointer[map[string]uint64]
 }
 
 // A knownID never changes.
@@ -68,24 +74,25 @@ func (c *core) functionsOf(hash uint64) *functionTable {
 	return table
 }
 
-// lacks reports whether the server is known not to have a function of that name.
-func (t *functionTable) lacks(name string) bool {
+// absentUntilNs returns until when the server is believed not to have a function of that name, or
+// 0 if it is not.
+func (t *functionTable) absentUntilNs(name string) uint64 {
 	absent := t.absent.Load()
 	if absent == nil {
-		return false
+		return 0
 	}
-	_, found := (*absent)[name]
-	return found
+	return (*absent)[name]
 }
 
 // noteAbsent remembers that the server has no function of that name.
-func (t *functionTable) noteAbsent(name string) {
+func (t *functionTable) noteAbsent(name string, nowNs uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	names := map[string]struct{}{name: {}}
+	names := map[string]uint64{}
 	if known := t.absent.Load(); known != nil && len(*known) < absentMax {
 		maps.Copy(names, *known)
 	}
+	names[name] = nowNs + absentNs
 	t.absent.Store(&names)
 }
 

@@ -95,7 +95,7 @@ type endpointFailure struct {
 // attempt sends the call once, to the first endpoint that takes it.
 func (t *route) attempt(ctx context.Context, r *call, count int) *status.Error {
 	s := search{later: count > 1}
-	if direct := t.direct.Load(); direct != nil && !direct.functions.lacks(r.name) {
+	if direct := t.direct.Load(); direct != nil && !t.lacks(direct, r.name) {
 		r.at = direct.endpoint
 		if failure, ended := t.use(ctx, r, direct, &s); ended {
 			return failure
@@ -239,11 +239,18 @@ func (t *route) try(ctx context.Context, r *call, e *endpoint, s *search) (failu
 	if connection == nil {
 		return failure, ended
 	}
-	if !s.asks && connection.functions.lacks(r.name) {
+	if !s.asks && t.lacks(connection, r.name) {
 		s.absent = s.absent.With(e.index)
 		return nil, false
 	}
 	return t.use(ctx, r, connection, s)
+}
+
+// lacks reports whether the server is known not to have a function of that name. The clock is
+// read only if it matters.
+func (t *route) lacks(c *connection, name string) bool {
+	untilNs := c.functions.absentUntilNs(name)
+	return untilNs != 0 && t.client.clock.Ns() < untilNs
 }
 
 // use makes the call on a connection. Ended is false if the call is to go to another endpoint,
@@ -270,7 +277,7 @@ func (t *route) movesOn(r *call, c *connection, failure *status.Error, s *search
 	case failure.Code == status.Unavailable:
 	case failure.Code == status.Unimplemented:
 		if r.function == nil && r.name != "" {
-			c.functions.noteAbsent(r.name)
+			c.functions.noteAbsent(r.name, t.client.clock.Ns())
 		}
 	case isForWantOfRoom(failure):
 		t.full(e)

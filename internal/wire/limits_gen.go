@@ -349,7 +349,8 @@ const (
 	EndpointReturnMs = 1000
 
 	// LookupMs (ms): how long the addresses that a name stands for are used before
-	// they are looked up again, and how long looking them up may take. Why: as
+	// they are looked up again, and how long looking them up may take; also for
+	// how long a caller remembers that a server does not have a function. Why: as
 	// long as names of services that move usually live.
 	LookupMs = 30000
 

@@ -216,7 +216,7 @@
 /* ms: how often a caller that uses a farther endpoint looks whether a nearer one is back. */
 #define NC_ENDPOINT_RETURN_MS 1000
 
-/* ms: how long the addresses that a name stands for are used before they are looked up again, and how long looking them up may take. */
+/* ms: how long the addresses that a name stands for are used before they are looked up again, and how long looking them up may take; also for how long a caller remembers that a server does not have a function. */
 #define NC_LOOKUP_MS 30000
 
 /* connections: ended connections of which a server remembers how far their calls came. */
