@@ -59,7 +59,7 @@ const (
 )
 
 // TLS has paths of PEM files, and the name that the server's certificate must be for, if
-// that is not the host of the address.
+// that is not the host of the address. Without Key, the key is in the file Cert.
 type TLS struct{ CA, Cert, Key, Name string }
 
 // Abstract reports whether the address lies in the abstract namespace.
@@ -119,8 +119,8 @@ func checkUnix(a Address, allowAbstract bool) error {
 }
 
 func (a *Address) checkTLS() error {
-	if (a.TLS.Cert == "") != (a.TLS.Key == "") {
-		return fail(a.text, "cert and key go together: name both files")
+	if a.TLS.Cert == "" && a.TLS.Key != "" {
+		return fail(a.text, "key is the file with the key of a certificate: name the certificate too, by cert")
 	}
 	return a.checkHostPort()
 }

@@ -13,7 +13,7 @@ import (
 func TestParse(t *testing.T) {
 	long := "unix:/" + strings.Repeat("a", address.UnixPathBytesMax-1)
 	for _, text := range []string{"unix:/run/demo.sock", "tcp:localhost:80", "tcp:[::1]:80", long,
-		"tls:localhost:80", "tls:[::1]:80", "tls:h:1?ca=/a/ca.pem&cert=/a/c.pem&key=/a/k.pem&name=b.example.org&silence=100", "tcp:h:1?silence=off&plain=refuse",
+		"tls:localhost:80", "tls:[::1]:80", "tls:h:1?ca=/a/ca.pem&cert=/a/c.pem&key=/a/k.pem&name=b.example.org&silence=100", "tls:h:1?cert=/c", "tcp:h:1?silence=off&plain=refuse",
 	} {
 		parsed, err := address.Parse(text, false)
 		if err != nil || parsed.String() != text {
@@ -23,7 +23,7 @@ func TestParse(t *testing.T) {
 	for _, text := range []string{
 		"", "unix", "unix:", "unix:@", "unix:relative", "unix:/a\x00b", long + "a",
 		"tcp:", "tcp:host", "tcp:host:", "tcp:::1:80", "http://x", "embed:/x.so", "embed:/x.so?children=own", "/run/demo.sock", "unix:/a?shm",
-		"tls:", "tls:host", "tls:h:1?cert=/c", "tls:h:1?key=/k", "tls:h:1?ca=", "tls:h:1?plain=warn", "tls:h:1?shm=off", "tcp:h:1?ca=/a", "tcp:h:1?plain=no", "tcp:h:1?silence=99",
+		"tls:", "tls:host", "tls:h:1?key=/k", "tls:h:1?ca=", "tls:h:1?plain=warn", "tls:h:1?shm=off", "tcp:h:1?ca=/a", "tcp:h:1?plain=no", "tcp:h:1?silence=99",
 		"tcp:h:1?silence=300001", "tcp:h:1?silence=1s", "unix:/a?silence=1000", "tls:h:1?ca=/a\x00",
 	} {
 		if parsed, err := address.Parse(text, true); err == nil {
