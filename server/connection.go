@@ -36,7 +36,7 @@ type connection struct {
 	carrier transport.Carrier
 	peer    Peer
 	origin  contextOrigin
-	names   []string // in the peer's certificate
+	names   []string // in the peer's certificate, nil if there is none
 	user    *user
 	agreed  agreed
 	parking transport.ParkingConn // carrier, or nil if a goroutine waits for input

@@ -11,8 +11,8 @@ import (
 // patterns are names that a list admits; see WithAllowedIdentities.
 type patterns []string
 
-// anyName is the pattern that fits every name.
-const anyName = "*"
+// anyCertificate is the pattern that fits every certificate, even one without names.
+const anyCertificate = "*"
 
 // checkPatterns refuses lists in which there is a star where none has a meaning: such a list
 // would admit nobody, or others than was meant.
@@ -25,29 +25,34 @@ func checkPatterns(list []string) error {
 		if rest == pattern {
 			rest = strings.TrimSuffix(pattern, "/*")
 		}
-		if pattern != anyName && (rest == "" || strings.Contains(rest, "*")) {
+		if pattern != anyCertificate && (rest == "" || strings.Contains(rest, "*")) {
 			return fmt.Errorf("%q is no pattern: write a whole name, *.example.org, spiffe://example.org/*, or *", pattern)
 		}
 	}
 	return nil
 }
 
-// fit reports whether one of the names is admitted.
+// fit reports whether one of the names is admitted. They are nil if there is no certificate.
 func (p patterns) fit(names []string) bool {
 	return slices.ContainsFunc(p, func(pattern string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return fits(pattern, name) })
+		return pattern == anyCertificate && names != nil ||
+			slices.ContainsFunc(names, func(name string) bool { return fits(pattern, name) })
 	})
 }
 
 func fits(pattern, name string) bool {
 	if end, ok := strings.CutPrefix(pattern, "*."); ok {
-		return strings.HasSuffix(name, "."+end)
+		return strings.HasSuffix(name, "."+end) && !strings.ContainsAny(name, notInHosts)
 	}
 	if beginning, ok := strings.CutSuffix(pattern, "/*"); ok {
 		return strings.HasPrefix(name, beginning+"/")
 	}
-	return pattern == anyName || pattern == name
+	return pattern == name
 }
+
+// notInHosts are characters that no DNS name has, but every URI and every mail address. One who
+// is given one of those for a domain need not have a host there. A common name may have any.
+const notInHosts = "/:@ "
 
 // refuses returns why a peer with these names may not call the function, or nil.
 func (f *function) refuses(names []string) *status.Error {
@@ -59,8 +64,11 @@ func (f *function) refuses(names []string) *status.Error {
 
 // listed names a peer at the beginning of a sentence.
 func listed(names []string) string {
-	if len(names) == 0 {
+	switch {
+	case names == nil:
 		return "a caller without a certificate"
+	case len(names) == 0:
+		return "a caller whose certificate has no name"
 	}
 	return strings.Join(names, ", ")
 }

@@ -184,11 +184,12 @@ func WithPlainRefused() Option {
 }
 
 // WithAllowedIdentities admits, of the peers that connect over TLS, only those whose
-// certificate has a name that one of the patterns fits. A pattern is a whole name, or "*."
-// and the end of DNS names, or the beginning of names and "/*", such as
-// "spiffe://example.org/web/*"; "*" fits every name. Others are refused with
-// PERMISSION_DENIED before their first call. With it, Serve fails for a TCP listener.
-// Local peers have no such names: WithAllowedUsers and WithAllowedGroups are about them.
+// certificate has a name that one of the patterns fits. A pattern is a whole name; or "*."
+// and the end of a DNS name; or the beginning of a name and "/*", such as
+// "spiffe://example.org/web/*"; or "*" for every peer with a certificate that holds. Case
+// counts. Others are refused with PERMISSION_DENIED before their first call. With it, Serve
+// fails for a TCP listener. Local peers have no such names: WithAllowedUsers and
+// WithAllowedGroups are about them.
 func WithAllowedIdentities(patterns ...string) Option {
 	return func(c *config) {
 		if err := checkPatterns(patterns); err != nil {

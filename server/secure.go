@@ -54,7 +54,7 @@ func toldUnidentified(err error) error {
 	return err
 }
 
-// identified notes whose the names are. A peer that has names is an account of its own:
+// identified notes whose the names are, which are nil if there is no certificate. A peer that has names is an account of its own:
 // peers that come from one address need not be of one user.
 func (c *connection) identified(names []string) error {
 	s := c.server
@@ -69,7 +69,7 @@ func (c *connection) identified(names []string) error {
 			return err
 		}
 	}
-	if !c.become(peer, joined) {
+	if !c.become(peer, names, joined) {
 		if joined != former {
 			s.users.leave(joined)
 		}
@@ -83,7 +83,7 @@ func (c *connection) identified(names []string) error {
 
 // become makes the connection that of another peer, before anything was read. It reports
 // false if the connection was closed meanwhile.
-func (c *connection) become(peer Peer, u *user) bool {
+func (c *connection) become(peer Peer, names []string, u *user) bool {
 	t, o := &c.calls, &c.output
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *connection) become(peer Peer, u *user) bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c.peer, c.names = peer, peer.Names()
+	c.peer, c.names = peer, names
 	c.user, t.user = u, u
 	o.kept.share, c.reader.input.share = &u.output, &u.input
 	return true

@@ -68,7 +68,8 @@ type Undelivered interface {
 type Identified interface {
 	// Secure makes the handshake, within the context's time.
 	Secure(ctx context.Context) error
-	// Names returns the names of the peer's certificate, or nil if it has shown none.
+	// Names returns the names of the peer's certificate, or nil if it has shown none. A
+	// certificate need not have names.
 	Names() []string
 }
 

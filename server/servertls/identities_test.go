@@ -17,6 +17,7 @@ import (
 	"github.com/nearcall/nearcall/server"
 	"github.com/nearcall/nearcall/server/servertls"
 	"github.com/nearcall/nearcall/status"
+	"github.com/nearcall/nearcall/tests/programs/certificates/authority"
 )
 
 func TestIdentitiesReachFunctionsAndInterceptors(t *testing.T) {
@@ -65,6 +66,39 @@ func TestAllowedIdentities(t *testing.T) {
 		if _, err := server.New(server.WithAllowedIdentities(pattern)); err == nil && pattern != "" {
 			t.Errorf("the pattern %q was accepted", pattern)
 		}
+	}
+}
+
+// TestWhatPatternsFit: patterns of hosts fit no other names, and any certificate is one.
+func TestWhatPatternsFit(t *testing.T) {
+	p := newPlace(t)
+	people, err := authority.New("People")
+	must(t, err)
+	must(t, authority.Put(string(p), "people.pem", people.PEM()))
+	for name, row := range map[string]struct {
+		shown          authority.Subject
+		admits, others string
+		refused        string
+	}{
+		"mail":    {authority.Subject{EmailAddresses: []string{"alice@mail.example.org"}}, "alice@mail.example.org", "*.example.org", "alice@mail.example.org may not"},
+		"uri":     {authority.Subject{URI: "spiffe://other.org/x.example.org"}, "spiffe://other.org/*", "*.example.org", "spiffe://other.org/x.example.org may not"},
+		"host":    {authority.Subject{DNSNames: []string{"a.example.org"}}, "*.example.org", "*.A.example.org", "a.example.org may not"},
+		"no name": {authority.Subject{IPs: authority.Loopback()}, "*", "*.example.org", "a caller whose certificate has no name may not"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row.shown.Client = true
+			pair, err := people.Issue(row.shown)
+			must(t, err)
+			must(t, errors.Join(authority.Put(string(p), "person.pem", pair.Certificate), authority.Put(string(p), "person.key", pair.Key)))
+			files := p.asks()
+			files.ClientAuthorities, files.Revoked = p.path("people.pem"), ""
+			call := func(pattern string) error {
+				address := serve(t, newCertificates(t, files), server.WithAllowedIdentities(pattern))
+				return ack(t, newClient(t, address, clienttls.With(p.shows("person"))))
+			}
+			must(t, call(row.admits))
+			refusal{status.PermissionDenied, row.refused}.check(t, call(row.others))
+		})
 	}
 }
 

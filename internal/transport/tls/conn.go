@@ -88,8 +88,8 @@ func (c *Conn) handshakeFailed(err error) error {
 	return c.explain(err)
 }
 
-// Names returns the names in the peer's certificate, the most telling one first. There are
-// none if it has shown none, or if Secure has not succeeded.
+// Names returns the names in the peer's certificate, the most telling one first. It returns
+// nil if the peer has shown none, or if Secure has not succeeded.
 func (c *Conn) Names() []string { return c.names }
 
 // Resumed reports whether the session of an earlier connection was taken up.

@@ -7,12 +7,13 @@ import (
 
 // namesOf returns the names in the first certificate of a chain: its URIs, then its DNS
 // names, then its mail addresses, and the common name only if there is no other. Names with
-// control characters are left out, because names are written to logs.
-func namesOf(chain []*x509.Certificate) (names []string) {
+// control characters are left out, because names are written to logs. The result is nil only if
+// there is no certificate.
+func namesOf(chain []*x509.Certificate) []string {
 	if len(chain) == 0 {
 		return nil
 	}
-	leaf := chain[0]
+	leaf, names := chain[0], []string{}
 	for _, uri := range leaf.URIs {
 		names = append(names, uri.String())
 	}

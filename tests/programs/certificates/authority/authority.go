@@ -32,11 +32,12 @@ type Pair struct {
 
 // A Subject says what a certificate is for.
 type Subject struct {
-	CommonName string
-	URI        string
-	DNSNames   []string
-	IPs        []net.IP
-	Client     bool // it is for clients only, otherwise for servers only
+	CommonName     string
+	URI            string
+	DNSNames       []string
+	EmailAddresses []string
+	IPs            []net.IP
+	Client         bool // it is for clients only, otherwise for servers only
 	// Until is when it expires, in a day if that is zero.
 	Until time.Time
 }
@@ -82,7 +83,7 @@ func (a *Authority) Issue(s Subject) (*Pair, error) {
 		SerialNumber: big.NewInt(a.last), Subject: pkix.Name{CommonName: s.CommonName},
 		NotBefore: until.Add(-48 * time.Hour), NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames: s.DNSNames, IPAddresses: s.IPs,
+		DNSNames: s.DNSNames, EmailAddresses: s.EmailAddresses, IPAddresses: s.IPs,
 	}
 	if s.Client {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
