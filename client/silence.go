@@ -26,12 +26,14 @@ type silence struct {
 	// heardNs is when something came last. Only the goroutine that reads sets it.
 	heardNs atomic.Uint64
 
-	// These are guarded by connection.mu. sinceNs is when calls began to wait, and askedNs
-	// was heardNs, or sinceNs, when the server was asked last.
-	timer   *time.Timer
-	armed   bool
-	sinceNs uint64
-	askedNs uint64
+	// These are guarded by connection.mu. sinceNs is when calls began to wait, or when the
+	// server's host took more of what is being sent, and askedNs was heardNs, or sinceNs, when
+	// the server was asked last. acknowledged is how much that host had taken then.
+	timer        *time.Timer
+	armed        bool
+	sinceNs      uint64
+	askedNs      uint64
+	acknowledged uint64
 }
 
 // A silentError is why a connection has ended on which nothing came for so long.
@@ -102,7 +104,7 @@ func (c *connection) lookForSilence() {
 		c.mu.Unlock()
 		return
 	}
-	lastNs := max(s.heardNs.Load(), s.sinceNs)
+	lastNs := c.lastSignNs()
 	quiet := time.Duration(c.client.clock.Ns() - lastNs)
 	if quiet >= s.limit && s.askedNs == lastNs {
 		s.armed = false
@@ -127,6 +129,23 @@ func (c *connection) lookForSilence() {
 	if writer {
 		c.flush()
 	}
+}
+
+// lastSignNs returns when the server was last known to be there. A server says nothing while it
+// receives a large request, for which a slow way may need long: then its host's taking more of it
+// is a sign. Preconditions: c.mu is held.
+func (c *connection) lastSignNs() uint64 {
+	s := &c.silence
+	lastNs := max(s.heardNs.Load(), s.sinceNs)
+	if nowNs := c.client.clock.Ns(); c.looks != nil && nowNs >= lastNs+uint64(s.ask) {
+		bytes, ago, sending := c.looks.Acknowledged()
+		if sending && bytes != s.acknowledged {
+			s.sinceNs = max(lastNs, nowNs-uint64(ago))
+			lastNs = s.sinceNs
+		}
+		s.acknowledged = bytes
+	}
+	return lastNs
 }
 
 // askLocked sends a PING that nobody waits for: whatever comes ends the silence. Its result is

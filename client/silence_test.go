@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,6 +72,45 @@ func answerWhileACallWaits(t *testing.T, p *peer, silence time.Duration) {
 	if n, err := conn.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("while no call waits, the caller sends %d bytes (%v)", n, err)
 	}
+}
+
+// A server that still receives a request says nothing, and is there.
+func TestSlowUploadIsNoSilence(t *testing.T) {
+	overNetworks(t, func(t *testing.T, p *peer) {
+		raw, err := p.listener.SyscallConn()
+		must(t, err)
+		must(t, raw.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 64<<10) }))
+		must(t, err)
+		c := p.client(client.WithSilence(silence), client.WithAttempts(1))
+		const bytes, parts = 3 << 20, 64
+		done := begin(context.Background(), c, "echo", make([]byte, bytes))
+		conn := p.serve()
+		part, slowly := make([]byte, bytes/parts), time.NewTicker(3*silence/parts)
+		defer slowly.Stop()
+		for range parts {
+			<-slowly.C
+			_, err := io.ReadFull(conn, part)
+			must(t, err)
+			conn.buffer = append(conn.buffer, part...)
+		}
+		conn.reply(conn.expect(wire.Request), []byte("received"))
+		expectReply(t, wait(t, done), "received")
+	})
+}
+
+// A server that stops receiving in the middle of a request has gone.
+func TestSilenceWithinAnUpload(t *testing.T) {
+	overNetworks(t, func(t *testing.T, p *peer) {
+		c := p.client(client.WithSilence(silence), client.WithAttempts(1))
+		done := begin(context.Background(), c, "echo", make([]byte, 3<<20))
+		conn := p.serve()
+		_, err := io.ReadFull(conn, make([]byte, wire.HeaderBytes))
+		must(t, err)
+		got := wait(t, done)
+		if !errors.Is(got.err, status.Unavailable) || got.took > 4*silence+got.late {
+			t.Errorf("the call ended after %v: %v", got.took, got.err)
+		}
+	})
 }
 
 // A call that waits for a server which is gone should not wait for long if there are others,

@@ -54,6 +54,10 @@ type QuietCarrier interface {
 	// Quiet reports whether nothing has arrived and the stream has not ended, as far as the
 	// kernel tells at once. It never waits. Nobody else may be reading.
 	Quiet() (quiet bool, err error)
+	// Acknowledged returns how many bytes the peer's host has acknowledged, how long ago it
+	// has last acknowledged any, and whether there are further ones that it has not. Any
+	// goroutine may call it.
+	Acknowledged() (bytes uint64, ago time.Duration, sending bool)
 }
 
 // An Undelivered carrier may know, once its connection has ended, that some of the bytes

@@ -1,6 +1,11 @@
 package transport
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // A SocketQuiet implements Quiet for a socket of the kernel. One goroutine at a time uses it.
 type SocketQuiet struct {
@@ -26,4 +31,17 @@ func (q *SocketQuiet) Quiet() (bool, error) {
 		return false, nil
 	}
 	return false, q.failure
+}
+
+// Acknowledged implements QuietCarrier.
+func (q *SocketQuiet) Acknowledged() (bytes uint64, ago time.Duration, sending bool) {
+	_ = q.Raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err != nil {
+			return
+		}
+		bytes, ago = info.Bytes_acked, time.Duration(info.Last_ack_recv)*time.Millisecond
+		sending = info.Unacked > 0 || info.Notsent_bytes > 0
+	})
+	return bytes, ago, sending
 }

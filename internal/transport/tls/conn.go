@@ -236,6 +236,14 @@ func (c *Conn) Quiet() (bool, error) {
 	return c.sink.quiet.Quiet()
 }
 
+// Acknowledged implements transport.QuietCarrier, for what was sealed.
+func (c *Conn) Acknowledged() (bytes uint64, ago time.Duration, sending bool) {
+	if c.sink.quiet == nil {
+		return 0, 0, false
+	}
+	return c.sink.quiet.Acknowledged()
+}
+
 // Close ends the connection. What was taken and not sent is still sent, for
 // write_timeout_ms at most; Gone tells when that is over.
 func (c *Conn) Close() error {
