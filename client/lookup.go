@@ -77,9 +77,9 @@ func (e *endpoint) isUnresolved() bool {
 
 // resolve waits until the name has answers.
 func (n *hostName) resolve(ctx context.Context, untilNs uint64) *status.Error {
-	under := n.look()
+	under, failure := n.look()
 	if under == nil {
-		return nil
+		return failure
 	}
 	timer := n.route.client.timer(untilNs)
 	defer timer.Stop()
@@ -92,15 +92,19 @@ func (n *hostName) resolve(ctx context.Context, untilNs uint64) *status.Error {
 	return endOfWaiting(ctx, "while looking up "+n.host).With(status.OutcomeNotExecuted)
 }
 
-// look returns the lookup of a name without answers, and begins one if none is under way.
-func (n *hostName) look() *lookup {
+// look returns the lookup of a name without answers, and begins one if none is under way. It
+// returns nil if there are answers, and if the client was closed.
+func (n *hostName) look() (*lookup, *status.Error) {
 	n.route.mu.Lock()
 	defer n.route.mu.Unlock()
-	if n.standIn == nil {
-		return nil
+	switch {
+	case n.standIn == nil:
+		return nil, nil
+	case n.route.client.life.Err() != nil:
+		return nil, notExecuted(status.FailedPrecondition, "%w", ErrClosed)
 	}
 	n.lookLocked()
-	return n.looking
+	return n.looking, nil
 }
 
 func (n *hostName) lookLocked() {
@@ -163,9 +167,12 @@ func (t *route) awaitLookups() {
 // unknownLocked is for a lookup that has failed. Former answers stay.
 func (n *hostName) unknownLocked(err error) *status.Error {
 	n.atNs = n.route.client.clock.Ns()
+	if n.route.client.life.Err() != nil {
+		return notExecuted(status.Cancelled, "%w while the host %s was looked up", ErrClosed, n.host)
+	}
 	failure := notExecuted(status.Unavailable, "no address of the host %s is known (%v); is its name right, and can this machine look it up?", n.host, err)
 	failure.Cause = err
-	if n.standIn != nil && n.route.client.life.Err() == nil {
+	if n.standIn != nil {
 		n.route.failedLocked(n.standIn, failure)
 	}
 	return failure

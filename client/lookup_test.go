@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"strings"
 	"sync"
@@ -224,6 +225,25 @@ func TestSlowNameServer(t *testing.T) {
 	names.slowDown(5 * limit)
 	work(t, newClient(t, "tcp:slow.test:"+port, client.WithEndpointConnectTimeout(limit), client.WithAttempts(1)), 2)
 	expectShare(t, map[*place]int64{places[0]: 2})
+}
+
+// Close ends a call that waits for a lookup, and later ones look nothing up.
+func TestCloseWhileANameIsLookedUp(t *testing.T) {
+	names := newNameServer(t, map[string][]net.IP{"slow.test": parseIPs("127.0.0.1")})
+	names.slowDown(patience)
+	c := newClient(t, "tcp:slow.test:1")
+	done := begin(context.Background(), c, "work", nil)
+	eventually(t, func() bool { return names.count() > 0 }, func() string { return "nobody asks" })
+	must(t, c.Close())
+	failure := expectFailure(t, wait(t, done).err, status.Cancelled, status.OutcomeNotExecuted)
+	if !errors.Is(failure, client.ErrClosed) {
+		t.Errorf("%v does not say that the client was closed", failure)
+	}
+	asked := names.count()
+	failure = expectFailure(t, c.With(client.WaitForReady()).Call(context.Background(), "work", nil), status.FailedPrecondition, status.OutcomeNotExecuted)
+	if !errors.Is(failure, client.ErrClosed) || names.count() != asked {
+		t.Errorf("after Close: %v, %d questions", failure, names.count()-asked)
+	}
 }
 
 // A host that nobody knows is an endpoint that fails, and is tried again.

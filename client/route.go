@@ -201,7 +201,7 @@ func (t *route) noteConnectedLocked(e *endpoint) {
 // begin begins to connect to an endpoint, for later calls, unless that is under way.
 func (e *endpoint) begin() {
 	if e.isUnresolved() {
-		e.name.look()
+		_, _ = e.name.look()
 		return
 	}
 	attempt, first, _ := e.join(e.client.config.endpointLimit())
