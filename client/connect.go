@@ -30,6 +30,8 @@ type opening struct {
 	// limit is how long the attempt may take, unless it is made by its caller.
 	limit   time.Duration
 	failure *status.Error
+	// noted is set once a call has noted that there is no answer. Guarded by core.mu.
+	noted bool
 }
 
 // connect returns the connection to use. It opens one if there is none. If there are other
@@ -110,7 +112,7 @@ func (e *endpoint) opened(attempt *opening, made *connection, failure *status.Er
 		go made.read()
 	}
 	if e.route != nil {
-		e.route.opened(e, made, failure)
+		e.route.opened(e, attempt, made)
 	}
 	close(attempt.done)
 }

@@ -62,6 +62,24 @@ func TestDeadlineAtTheLastEndpoint(t *testing.T) {
 	expectTimeout(t, got, status.OutcomeNotExecuted)
 }
 
+// An endpoint that does not answer has failed once, however many calls have waited for it.
+func TestManyCallsWaitForOneAttempt(t *testing.T) {
+	silent, place := newRemotePeer(t, "tcp"), newPlace(t, "tcp:127.0.0.1:0")
+	c := newClient(t, silent.address+" | "+place.address, client.WithEndpointConnectTimeout(short))
+	const calls = 30
+	done := make(chan error)
+	for range calls {
+		go func() { done <- c.Call(context.Background(), "work", nil) }()
+	}
+	for range calls {
+		must(t, <-done)
+	}
+	// On a busy machine a late call may have tried it again.
+	if failures := c.Statistics().Endpoints[0].FailuresTotal; failures < 1 || failures > calls/5 {
+		t.Errorf("%d failures were counted", failures)
+	}
+}
+
 // A call that waits for an attempt with less time than it has makes another one.
 func TestMoreTimeThanTheAttempt(t *testing.T) {
 	p := newNamedPeer(t)

@@ -44,6 +44,8 @@ type hostName struct {
 type lookup struct {
 	done    chan struct{}
 	failure *status.Error
+	// noted is set once a call has noted that there is no answer. Guarded by route.mu.
+	noted bool
 }
 
 // resolves reports whether an address has a host name to look up. A dialer does that itself.

@@ -358,7 +358,7 @@ func (t *route) connect(ctx context.Context, r *call, e *endpoint, s *search) (m
 	switch {
 	case limited && failure.Code == status.DeadlineExceeded && ctx.Err() == nil:
 		failure = noAnswer("%s does not answer in the time that a call has for one of several endpoints", e.address)
-		t.failed(e, failure)
+		t.gaveUp(e, failure)
 	case !limited && errors.Is(failure.Cause, errNoAnswer) && t.client.remaining(r.deadlineNs) == 0:
 		// The attempt had the time of the call, and has noticed its end first.
 		failure = endOfWaiting(ctx, "while connecting").With(status.OutcomeNotExecuted)
@@ -430,6 +430,28 @@ func (t *route) failedLocked(e *endpoint, why error) {
 	e.name.refreshLocked(nowNs, wire.EndpointReturnMs)
 }
 
+// gaveUp leaves an endpoint alone, for which a call has waited as long as it may. What many calls
+// have waited for has failed once, and if it has ended meanwhile, it has told itself.
+func (t *route) gaveUp(e *endpoint, why *status.Error) {
+	t.client.mu.Lock()
+	defer t.client.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var noted *bool
+	switch {
+	case e.opening != nil:
+		noted = &e.opening.noted
+	case e.name != nil && e.name.standIn == e && e.name.looking != nil:
+		noted = &e.name.looking.noted
+	default:
+		return
+	}
+	if !*noted {
+		*noted = true
+		t.failedLocked(e, why)
+	}
+}
+
 // textOf returns what to say about an endpoint that has failed.
 func textOf(why error) string {
 	if failure := (*status.Error)(nil); errors.As(why, &failure) {
@@ -439,11 +461,13 @@ func textOf(why error) string {
 }
 
 // opened notes what came of connecting to an endpoint. Preconditions: core.mu is held.
-func (t *route) opened(e *endpoint, made *connection, failure *status.Error) {
+func (t *route) opened(e *endpoint, attempt *opening, made *connection) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	failure := attempt.failure
 	switch {
 	case failure != nil && failure.Code == status.Cancelled: // the client was closed
+	case failure != nil && attempt.noted && errors.Is(failure.Cause, errNoAnswer):
 	case failure != nil:
 		t.failedLocked(e, failure)
 	case t.at[e.index] == e:
