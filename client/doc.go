@@ -18,8 +18,9 @@
 // the nearest group with an endpoint that works; among equals, the less busy one of two takes
 // the call. Each host name counts as many endpoints as it has addresses. An endpoint that fails
 // is left alone for a while, which grows. A call moves on to another endpoint at once if it
-// certainly was not executed, and because of the endpoint: it is not there, is stopping, has
-// too many calls, or does not have the function. Statistics say what is known of each.
+// certainly was not executed and the reason lies with the endpoint: nobody listens there, the
+// server is stopping, it has too many calls, or it does not have the function. Statistics say
+// what is known of each.
 //
 // Arguments and results may be *os.File and *net.TCPConn if a local server allows this
 // process to pass them. An argument still belongs to the caller, who may close it as
