@@ -25,6 +25,10 @@ import (
 // A request that was encoded by another description is refused here. The outcome of an error
 // that pass returns is told to the caller as it is. If pass panics, the outcome is unknown.
 //
+// A server to which calls are passed takes this one for the caller: its lists, its limits and
+// its Peer are about this server. If not every caller of this server may call the function, give
+// it a list (Identities) or an interceptor here.
+//
 // Of the options, MaxRunTime, MaxConcurrency, Intercept and Identities apply. It is an error to
 // give others, because they describe the function or say how it runs. RegisterForwarded fails as
 // Register does, and for functions that pass files or connections, which cannot be passed on.
