@@ -300,7 +300,8 @@ address does the same.
 =item plain_tcp => 'warn'
 
 What is done about C<tcp:> to another machine, where everybody on the way can read and change what is sent. C<refuse>
-makes such calls fail with C<FAILED_PRECONDITION> before anything is sent.
+makes such calls fail with C<FAILED_PRECONDITION> before anything is sent. With C<warn>, the default, they are made, and nothing
+is done: libnearcall writes the warning to a log, and this module has none.
 
 =item booleans => 'json'
 

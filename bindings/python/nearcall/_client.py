@@ -69,7 +69,9 @@ class Client(_core.Client):
         has received everything, so its end may be noticed up to two seconds late.
     plain_tcp: what is done about ``"tcp:"`` to another machine, where everybody on the way
         can read and change what is sent. ``"refuse"`` makes such calls fail with
-        FAILED_PRECONDITION before anything is sent.
+        FAILED_PRECONDITION before anything is sent. With ``"warn"``, the default, they are
+        made, and nothing is done: libnearcall writes the warning to a log, and this package
+        has none.
     """
 
     __slots__ = ("__weakref__", "_call_options", "_options")
