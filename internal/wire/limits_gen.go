@@ -287,16 +287,16 @@ const (
 
 	// TcpSilenceMs (ms): how long a peer beyond this machine may be silent while a
 	// call waits for it, before the connection has ended, where an address has
-	// other endpoints or parameter `silence` says so. Why: twenty times what a
-	// packet takes around the earth; a call that waits for a host that is gone
-	// should go to another one soon.
+	// other endpoints or parameter `silence` says so. Why: several times what a
+	// packet takes to the other side of the earth and back; a call that waits for
+	// a host that is gone should go to another one soon.
 	TcpSilenceMs        = 1000
 	TcpSilenceMsCeiling = 300000
 
 	// PeerAskMs (ms): how long nothing comes from such a peer while a call waits,
 	// before it is asked by a PING; a third of the silence that ends the
-	// connection, if this is less. Why: three questions fit into the silence that
-	// ends a connection.
+	// connection, if this is less. Why: by default, the question and its answer
+	// have 700 ms, in which TCP repeats a packet that was lost.
 	PeerAskMs = 300
 
 	// TlsHandshakesMax (handshakes): TLS handshakes for which a server computes
@@ -322,8 +322,8 @@ const (
 
 	// EndpointConnectMs (ms): how long a caller tries to connect to one endpoint
 	// before it goes to the next; the last one, or the only one, has all the time
-	// that is left. Why: a handshake around the earth takes less than half a
-	// second.
+	// that is left. Why: TCP, TLS and hello take three round trips, which together
+	// take less than a second even to the other side of the earth.
 	EndpointConnectMs        = 1000
 	EndpointConnectMsCeiling = 300000
 
@@ -414,8 +414,8 @@ const (
 	BusStreamsPerPeerMax = 64
 
 	// BusProbeMs (ms): how long a hub waits for anything from its peer after it
-	// has sent something, before it asks whether the peer is there. Why: three
-	// questions within a second.
+	// has sent something, before it asks whether the peer is there. Why: two
+	// questions within a second, because the pauses double.
 	BusProbeMs = 300
 
 	// HandoffWindow (handoffs): GIVEs that wait for their answer on one channel,
