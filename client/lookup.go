@@ -40,7 +40,7 @@ type hostName struct {
 	warned bool
 }
 
-// A lookup asks for the addresses of a host. All who need them wait for it.
+// A lookup asks for the addresses of a host. All callers that need them wait for it.
 type lookup struct {
 	done    chan struct{}
 	failure *status.Error

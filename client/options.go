@@ -188,12 +188,10 @@ func WithAnyServerUser() Option {
 // address has several endpoints, dial is given one of them, and is called by one goroutine at
 // a time for each.
 //
-// It must return a connection of package net, which has a descriptor of the kernel, or one of
-// Nearcall's own that takes bytes without waiting, such as that of a gateway's bus. Any other
+// It must return a connection of package net, which has a descriptor of the kernel. Any other
 // connection, such as one of crypto/tls or of net.Pipe, is refused before anything is sent. For
 // a tls: address, TLS is spoken on the connection that dial returns. The user that a local server
-// runs as is checked as without a dialer: see
-// WithAnyServerUser.
+// runs as is checked as without a dialer: see WithAnyServerUser.
 func WithDialer(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
 	return func(c *config) { c.dial = dial }
 }
@@ -213,18 +211,20 @@ const SilenceOff = address.SilenceOff
 
 // WithSilence sets for how long a server on another machine may say nothing while a call waits
 // for it, from 100 ms to 5 minutes. The connection has then ended, and the call fails with
-// UNAVAILABLE. A server that is asked (PING) answers at once, however long a function takes, so
-// silence means that the server, its machine or the way there is gone. The parameter silence of
-// an address does the same, and WithSilence goes before it. By default that is one second if the
-// address has several endpoints. With one endpoint, and with SilenceOff, only the kernel watches:
-// a machine that does not answer it for 30 seconds has gone.
+// UNAVAILABLE. The server is asked (PING) after 300 ms, or after a third of that time if this is
+// less. It answers at once, however long a function takes, so silence means that the server, its
+// machine or the way there is gone. The parameter silence of an address does the same, and
+// WithSilence goes before it. By default that is one second if the address has several endpoints.
+// A host name that has several addresses counts as several endpoints. With one endpoint, and with
+// SilenceOff, only the kernel watches: a machine that does not answer it for 30 seconds has gone.
 func WithSilence(silence time.Duration) Option {
 	return func(c *config) { c.silence = silence }
 }
 
 // WithPlainRefused refuses to call over TCP beyond this machine, which anybody on the way can
 // read. Such a call fails with FAILED_PRECONDITION before anything is sent. Without it the
-// client logs a warning with its first such connection, unless the address says plain=quiet.
+// client logs a warning with its first such connection, if it has a logger (WithLogger), unless
+// the address says plain=quiet.
 func WithPlainRefused() Option {
 	return func(c *config) { c.plainRefused = true }
 }
@@ -267,7 +267,7 @@ func WithObserver(observer *observe.Observer) Option {
 
 // WithLogger sets where the client logs; by default it does not. It logs
 // connections that open (debug), are lost (info) and break the protocol (warn),
-// never payloads.
+// and plain TCP to another machine (warn), never payloads.
 func WithLogger(logger *slog.Logger) Option {
 	return func(c *config) { c.logger = logger }
 }

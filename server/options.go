@@ -179,6 +179,7 @@ func WithSecure(secure Secure) Option {
 
 // WithPlainRefused makes Listen and Serve fail for TCP beyond this machine, which anybody on
 // the way can read. Without it the server logs a warning, unless the address says plain=quiet.
+// A listener that is passed to Serve has no address that could say so.
 func WithPlainRefused() Option {
 	return func(c *config) { c.plainRefused = true }
 }
@@ -380,10 +381,10 @@ func WithOutputBytes(all, perUser int64) Option {
 // WithEndedConnections sets of how many connections that have ended the server remembers how
 // far their calls came, and for how long. A caller that has lost its connection asks the server
 // over another one, and so learns whether a function ran. One user has a quarter of the
-// connections at most. Each takes about 1 KiB if it was a local one, and 2.5 KiB otherwise, and up to
-// nine bytes more for each call that was in flight at its end. The defaults are 4096 and a minute, the
-// most are 1048576 and an hour. With 0 connections nobody can ask, and what became of such calls is
-// unknown.
+// connections at most. Each takes about 1 KiB if it was a local one, and 2.5 KiB otherwise, and
+// up to nine bytes more for each call that was in flight at its end. The defaults are 4096 and a
+// minute. At most 1,048,576 connections and an hour can be set. With 0 connections nobody can
+// ask, and what became of calls on a lost connection stays unknown.
 func WithEndedConnections(count int, keep time.Duration) Option {
 	return func(c *config) {
 		set(c, "WithEndedConnections, count", &c.endedConnectionsMax, count, 0, wire.EndedConnectionsMaxCeiling)

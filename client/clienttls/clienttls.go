@@ -36,8 +36,8 @@ type Files struct {
 	ServerName string
 }
 
-// With lets the client call servers at tls: addresses. A call fails with INVALID_ARGUMENT if
-// a file cannot be used.
+// With lets the client call servers at tls: addresses. If a file cannot be used, a call fails
+// with INVALID_ARGUMENT, unless another endpoint of the address takes it.
 func With(files Files) client.Option { return client.WithSecure(tls.CallingFrom(tls.Files(files))) }
 
 // WithConfig is With for a program that makes a configuration itself. TLS 1.3 is used in any
