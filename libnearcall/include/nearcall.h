@@ -263,10 +263,10 @@ typedef struct nearcall_options {
     const char *name;             /* the name of this program for the server's log; NULL: the library's name; copied */
     size_t calls_in_flight_max;   /* calls at a time that are unfinished or not fetched; 0: 1024; 16384 at most */
     size_t value_bytes_max;       /* larger requests and replies, up to so many bytes: see nearcall_values.h; 0: none */
-    const char *tls_authorities;  /* who has signed the server's certificate; NULL: the system's; copied, as the next three */
-    const char *tls_certificate;  /* this program's, and those by which it was signed; NULL: none */
-    const char *tls_key;          /* without a passphrase; NULL: it is in the file of the certificate */
-    const char *tls_server_name;  /* whom the server's certificate is for; NULL: the host */
+    const char *tls_authorities;  /* PEM file: the authorities that are trusted; NULL: the system's; copied, as the next three */
+    const char *tls_certificate;  /* PEM file: this program's certificate, then those between it and its authority; NULL: none */
+    const char *tls_key;          /* PEM file: its key, without a passphrase; NULL: in the file of the certificate */
+    const char *tls_server_name;  /* the name in the server's certificate; NULL: the host of the address */
     int64_t silence_ms;           /* 0: 30 seconds; see "Other machines" */
 } nearcall_options;
 

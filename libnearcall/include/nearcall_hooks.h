@@ -38,7 +38,9 @@ NEARCALL_API int nearcall_on_finished(nearcall_client *client,
 
 /* How much a line of the log matters. The numbers are those of syslog(3). */
 enum {
-    NEARCALL_LOG_WARNING = 4, /* a connection has ended, or the handle cannot have something and goes on */
+    /* A connection has ended; the handle cannot have something, such as certificates that have
+     * changed, and goes on; or calls over plain TCP to another machine can be read on the way. */
+    NEARCALL_LOG_WARNING = 4,
     NEARCALL_LOG_INFO = 6,    /* a connection was made, or its server is stopping; a call is sent again */
     NEARCALL_LOG_DEBUG = 7    /* how calls travel */
 };
