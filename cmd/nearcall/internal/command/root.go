@@ -58,9 +58,12 @@ generates typed stubs for other languages.
 
 An ADDRESS is unix:/path, unix:@name, tcp:host:port or tls:host:port. An address with
 unix: may end with ?shm=auto|off (shared memory) and ?spin=auto|off|dedicated (how to
-wait for it), joined by &; quote such an address. A SOURCE is an address, or a file with a
-schema (made by 'nearcall schema export'), or - to read such a file from standard
-input.
+wait for it), joined by &. One with tcp: or tls: may end with ?silence=MS (for how long
+a server may say nothing), and one with tcp: with ?plain=warn|refuse|quiet (what is done
+about calls that others can read). A caller's address may have several endpoints: a bar
+stands before those that are farther away, and a comma between hosts that are equals.
+Quote such addresses. A SOURCE is an address, or a file with a schema (made by 'nearcall
+schema export'), or - to read such a file from standard input.
 
 ` + exitCodesText(),
 		Example: `  nearcall demo                                serves functions to try this with
