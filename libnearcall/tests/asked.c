@@ -103,13 +103,21 @@ static void check_said(const struct said *said)
 
 static void lose_two_connections(struct script *script)
 {
-    struct nc_frame question;
-    uint64_t call_id = lose_a_call(script);
+    static const char description[] = "\x82\xa4name\xa1" "f\xaaidempotent\xc3";
+    struct nc_frame frame, question;
+    script->features = NC_FEATURE_ASKS;
+    script->key = KEY_OF_LOST;
+    script_greet(script);
+    script_expect(script, NC_RESOLVE, &frame);
+    script_reply(script, &frame, description, sizeof(description) - 1);
+    script_expect(script, NC_REQUEST, &frame);
+    script_hang_up(script);
     script_accept(script);
     script_read_hello(script);
     script_hang_up(script);
+    script->key = KEY_OF_NEXT;
     script_greet(script);
-    expect_question(script, call_id, &question);
+    expect_question(script, frame.call_id, &question);
     answer(script, &question, 2);
     script_serve(script);
 }
