@@ -185,7 +185,7 @@ int core_timeout_ms(core_state *state, PyObject *seconds, int64_t default_ms,
 
 static int refuse_silence(core_state *state, PyObject *seconds)
 {
-    bool is_number = !PyBool_Check(seconds) && PyNumber_Check(seconds);
+    int is_number = !PyBool_Check(seconds) && PyNumber_Check(seconds);
     PyObject *shown = core_shown(state, seconds);
 
     if (shown != NULL && !is_number)
