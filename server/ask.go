@@ -59,11 +59,12 @@ func (r *reader) onAsk() (bool, error) {
 		return true, nil
 	}
 	h.stopConnection()
-	if limit := r.askLimit(); limit > 0 && h.change(ids) != nil && c.calls.beginAsk() {
+	stages, changed := h.look(ids)
+	if limit := r.askLimit(); limit > 0 && changed != nil && c.calls.beginAsk() {
 		go c.awaitAsked(id, h, ids, limit)
 		return true, nil
 	}
-	c.answerAsk(id, h.stages(ids), nil)
+	c.answerAsk(id, stages, nil)
 	return true, nil
 }
 
@@ -80,8 +81,7 @@ func (r *reader) askLimit() time.Duration {
 // awaitAsked answers an ASK when the functions that it asks about have returned, or after a limit.
 func (c *connection) awaitAsked(id uint64, h *history, ids []uint64, limit time.Duration) {
 	defer c.calls.running.Done()
-	h.await(ids, limit)
-	c.answerAsk(id, h.stages(ids), c.calls.endAsk)
+	c.answerAsk(id, h.await(ids, limit), c.calls.endAsk)
 	c.output.flush()
 }
 

@@ -174,83 +174,84 @@ func (h *history) markLocked(id uint64) sharedmemory.Stage {
 	return h.marks.Stage(id)
 }
 
-// runsLocked reports whether a call has started and may still return. One that began while
-// the connection was being closed finds out that it must not run; that is known when the
-// connection ends, if not before.
-func (h *history) runsLocked(id uint64) bool {
-	mark := h.markLocked(id)
-	if _, runs := h.running[id]; runs {
-		return mark != sharedmemory.StageReceived
-	}
-	_, returned := h.returned[id]
-	return mark == sharedmemory.StageStarted && !returned && h.live != nil
-}
-
-// stageLocked returns how far a call came. Preconditions: the connection was closed, so that
-// no call begins any more.
-func (h *history) stageLocked(id uint64) wire.Stage {
+// lookLocked returns how far a call came, and whether it has started and may still return. One that
+// began while the connection was being closed finds out that it must not run; that is known when
+// the connection ends, if not before. It looks at the mark once, because that may change meanwhile.
+// Preconditions: the connection was closed, so that no call begins any more.
+func (h *history) lookLocked(id uint64) (stage wire.Stage, runs bool) {
 	accepted := h.accepted
 	if h.live != nil {
 		accepted = h.live.Load()
 	}
-	stage, returned := h.returned[id]
-	if !returned {
-		stage, returned = h.packed.of(id)
+	if id == 0 || id > accepted {
+		return wire.StageNever, false
 	}
-	if !returned {
-		stage = h.markLocked(id)
+	mark := h.markLocked(id)
+	if _, inFlight := h.running[id]; inFlight && mark != sharedmemory.StageReceived {
+		return wire.StageStarted, true
 	}
-	_, runs := h.running[id]
-	switch {
-	case id == 0 || id > accepted:
-		return wire.StageNever
-	case runs && stage != sharedmemory.StageReceived, stage == sharedmemory.StageStarted:
-		return wire.StageStarted
-	case stage == sharedmemory.StageNone, stage == sharedmemory.StageReceived:
+	if ended, known := h.endedLocked(id); known {
+		return stageOf(ended), false
+	}
+	return stageOf(mark), mark == sharedmemory.StageStarted && h.live != nil
+}
+
+// endedLocked returns how a call ended of which the marks do not say it.
+func (h *history) endedLocked(id uint64) (stage sharedmemory.Stage, known bool) {
+	if stage, known = h.returned[id]; known {
+		return stage, true
+	}
+	return h.packed.of(id)
+}
+
+// stageOf returns what is told of a call with such a mark.
+func stageOf(mark sharedmemory.Stage) wire.Stage {
+	switch mark {
+	case sharedmemory.StageNone, sharedmemory.StageReceived:
 		// Calls that were refused have no mark.
 		return wire.StageReceived
-	case stage == sharedmemory.StageFinished:
+	case sharedmemory.StageStarted:
+		return wire.StageStarted
+	case sharedmemory.StageFinished:
 		return wire.StageFinished
 	}
 	return wire.StageNotKept
 }
 
-// stages returns a byte for each call.
-func (h *history) stages(ids []uint64) []byte {
+// look returns a byte for each call, which says how far it came, and a channel that is closed when
+// more is known, or nil if none of the calls runs.
+func (h *history) look(ids []uint64) (stages []byte, changed <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	stages := make([]byte, len(ids))
+	stages = make([]byte, len(ids))
+	wait := false
 	for i, id := range ids {
-		stages[i] = byte(h.stageLocked(id))
+		stage, runs := h.lookLocked(id)
+		stages[i], wait = byte(stage), wait || runs
 	}
-	return stages
+	if !wait {
+		return stages, nil
+	}
+	if h.changed == nil {
+		h.changed = make(chan struct{})
+	}
+	return stages, h.changed
 }
 
-// change returns a channel that is closed when what is known of the calls has changed, or nil
-// if none of them runs.
-func (h *history) change(ids []uint64) <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, id := range ids {
-		if h.runsLocked(id) {
-			if h.changed == nil {
-				h.changed = make(chan struct{})
-			}
-			return h.changed
-		}
-	}
-	return nil
-}
-
-// await waits until none of the calls runs, or until there is no time left.
-func (h *history) await(ids []uint64, limit time.Duration) {
+// await waits until none of the calls runs, or until there is no time left. It returns how far they came.
+func (h *history) await(ids []uint64, limit time.Duration) []byte {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for changed := h.change(ids); changed != nil; changed = h.change(ids) {
+	for {
+		stages, changed := h.look(ids)
+		if changed == nil {
+			return stages
+		}
 		select {
 		case <-changed:
 		case <-timer.C:
-			return
+			stages, _ = h.look(ids)
+			return stages
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestCallsInFlightAtTheEndTakeLittle(t *testing.T) {
 	}
 	want := []byte{byte(wire.StageReceived), byte(wire.StageStarted), byte(wire.StageFinished)}
 	for id := uint64(1); id <= wire.CallsInFlightMax; id++ {
-		if stages := last.stages([]uint64{id}); stages[0] != want[id%3] {
+		if stages, _ := last.look([]uint64{id}); stages[0] != want[id%3] {
 			t.Fatalf("call %d is at stage %d, want %d", id, stages[0], want[id%3])
 		}
 	}
@@ -107,14 +107,43 @@ func TestCallThatBeginsWhileItsConnectionCloses(t *testing.T) {
 	accepted.Store(3)
 	h.close(func(func(uint64) bool) {})
 	marks.Set(3, 2)
-	changed := h.change([]uint64{3})
+	_, changed := h.look([]uint64{3})
 	if changed == nil {
 		t.Fatal("nobody waits for a call that has perhaps started")
 	}
 	marks.Set(3, 1)
 	table.end(h)
 	<-changed
-	if stages := h.stages([]uint64{3}); stages[0] != byte(wire.StageReceived) {
+	if stages, _ := h.look([]uint64{3}); stages[0] != byte(wire.StageReceived) {
 		t.Errorf("the call is at stage %d, want %d", stages[0], wire.StageReceived)
 	}
+}
+
+// TestCallThatBeginsWhileItIsAskedAbout: an answer says that a call has started only if that was
+// waited for.
+func TestCallThatBeginsWhileItIsAskedAbout(t *testing.T) {
+	var table historyTable
+	table.init(&config{endedConnectionsMax: 1, endedConnectionKeep: time.Hour})
+	accepted := new(atomic.Uint64)
+	h := table.begin(account{}, accepted, func() {})
+	marks := h.begin(wire.KeptMarks)
+	accepted.Store(1)
+	h.close(func(func(uint64) bool) {})
+	var stop atomic.Bool
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for !stop.Load() {
+			marks.Set(1, sharedmemory.StageReceived)
+			marks.Set(1, sharedmemory.StageStarted)
+		}
+	}()
+	for range 1_000_000 {
+		if stages, changed := h.look([]uint64{1}); changed == nil && stages[0] == byte(wire.StageStarted) {
+			t.Error("a call has started, and there is nothing to wait for")
+			break
+		}
+	}
+	stop.Store(true)
+	<-stopped
 }
