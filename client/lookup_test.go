@@ -31,8 +31,11 @@ func newNameServer(t *testing.T, hosts map[string][]net.IP) *nameServer {
 	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	must(t, err)
 	former := net.DefaultResolver
+	// Package net may go on with a lookup that was cancelled, when the test is over. The dialer has a
+	// resolver of its own, so that it does not look at the one that is put back then.
+	dialer := net.Dialer{Resolver: new(net.Resolver)}
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", socket.LocalAddr().String())
+		return dialer.DialContext(ctx, "udp", socket.LocalAddr().String())
 	}}
 	t.Cleanup(func() {
 		net.DefaultResolver = former
