@@ -23,7 +23,6 @@ import (
 // A faultyMedium carries messages between two hubs when the test says so, and does harm to some
 // of them.
 type faultyMedium struct {
-	random *rand.Rand
 	nowMs  atomic.Uint64
 	hubs   [2]*bus.Hub
 	direct bool // messages are delivered at once
@@ -31,7 +30,8 @@ type faultyMedium struct {
 	faultsEvery int
 
 	// mu protects what follows, because hubs also publish in goroutines of their own.
-	mu sync.Mutex
+	mu     sync.Mutex
+	random *rand.Rand
 	// waiting are the messages on their way, and held those that will come too late.
 	waiting, held []message
 	count         int
@@ -101,6 +101,7 @@ func (m *faultyMedium) heal() {
 // A talk is two ends that write and read at random.
 type talk struct {
 	t       *testing.T
+	random  *rand.Rand // of the test's goroutine
 	medium  *faultyMedium
 	ends    [2]*bus.Conn
 	written [2]int // by each end
@@ -109,7 +110,7 @@ type talk struct {
 
 // newTalk connects two hubs, before there are faults.
 func newTalk(t *testing.T, random *rand.Rand, faultsEvery int) *talk {
-	m := &faultyMedium{random: random, direct: true, faultsEvery: faultsEvery}
+	m := &faultyMedium{random: rand.New(rand.NewPCG(random.Uint64(), 2)), direct: true, faultsEvery: faultsEvery}
 	m.nowMs.Store(1)
 	for i := range m.hubs {
 		hub, err := bus.New(bus.Config{Now: m.nowMs.Load, WindowBytes: 64 << 10, MessageBytes: 2000}, m)
@@ -124,14 +125,14 @@ func newTalk(t *testing.T, random *rand.Rand, faultsEvery int) *talk {
 	accepted, err := listener.Accept()
 	must(t, err)
 	m.direct = false
-	return &talk{t: t, medium: m, ends: [2]*bus.Conn{dialled.(*bus.Conn), accepted.(*bus.Conn)}}
+	return &talk{t: t, random: random, medium: m, ends: [2]*bus.Conn{dialled.(*bus.Conn), accepted.(*bus.Conn)}}
 }
 
 // byteAt is the byte that each end writes at a position of its stream.
 func byteAt(position int) byte { return byte(position * 7 >> 3) }
 
 func (k *talk) write(from int) {
-	data := make([]byte, 1+k.medium.random.IntN(5000))
+	data := make([]byte, 1+k.random.IntN(5000))
 	for i := range data {
 		data[i] = byteAt(k.written[from] + i)
 	}
@@ -145,7 +146,7 @@ func (k *talk) write(from int) {
 
 // readOf reads what an end has written, and reports whether there was anything.
 func (k *talk) readOf(from int) bool {
-	buffer := make([]byte, 1+k.medium.random.IntN(8000))
+	buffer := make([]byte, 1+k.random.IntN(8000))
 	n := k.ends[1-from].ReadNow(buffer)
 	for i := range n {
 		if buffer[i] != byteAt(k.read[from]+i) {
@@ -160,7 +161,7 @@ func (k *talk) failed() bool { return k.ends[0].Failure() != nil && k.ends[1].Fa
 
 // step does something.
 func (k *talk) step() {
-	random := k.medium.random
+	random := k.random
 	k.medium.nowMs.Add(uint64(random.IntN(3)))
 	switch end := random.IntN(2); random.IntN(5) {
 	case 0:
