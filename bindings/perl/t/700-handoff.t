@@ -179,6 +179,13 @@ subtest 'handlers of sigaction that are not safe' => sub {
     is( descriptors(), $descriptors, 'no descriptor stays of one that was left and closed, or let go of' );
 };
 
+# Whether a process has been stopped by a signal.
+sub is_stopped {
+    my ($pid) = @_;
+    open my $status, '<', "/proc/$pid/stat" or die "/proc/$pid/stat: $!";
+    return readline($status) =~ /\) T/;
+}
+
 # How many descriptors of this process mean the same file as that one.
 sub descriptors_of {
     my ($number) = @_;
@@ -194,6 +201,7 @@ subtest 'a handler that is not safe hands back, and dies, while something is han
     my $before      = POSIX::SigAction->new;
     my $misuse;
     kill 'STOP', $giver->pid;
+    ok( wait_until { is_stopped( $giver->pid ) }, 'the giver is stopped' );
     POSIX::sigaction(
         POSIX::SIGALRM(),
         POSIX::SigAction->new( sub { $misuse = error_of { $connections[1]->hand_back( '', $PATIENCE ) }; die "left\n" } ),
