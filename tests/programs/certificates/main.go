@@ -1,5 +1,5 @@
-// Command certificates writes the certificates that the tests of every language use into a
-// folder: see package authority for their names.
+// Command certificates writes the certificates that the tests of Go and the conformance
+// runner use into a folder: see package authority for their names.
 package main
 
 import (
