@@ -83,6 +83,7 @@ func Main(options ...server.Option) {
 		registerFileFunctions(s)
 	}
 	registerGeneration(s, *generation)
+	registerStarts(s)
 	if err := registerTestFunctions(s, *ledger); err != nil {
 		fail(err)
 	}
