@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nearcall/nearcall/internal/schema"
@@ -11,7 +12,9 @@ var cReserved = []string{"auto", "bool", "break", "case", "char", "const", "cont
 	"extern", "false", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short",
 	"signed", "sizeof", "static", "struct", "switch", "true", "typedef", "union", "unsigned", "void", "volatile", "while",
 	"asm", "typeof", "client", "timeout_ms", "ret", "function", "reply", "reader", "sendings", "several", "r", "i", "class", "new", "this",
-	"template", "namespace", "private", "public", "operator", "delete", "catch", "try", "throw", "and", "or", "not", "xor"}
+	"template", "namespace", "private", "public", "operator", "delete", "catch", "try", "throw", "and", "or", "not", "xor",
+	// Macros of headers and of compilers.
+	"errno", "assert", "offsetof", "alloca", "strdupa", "strndupa", "linux", "unix", "i386", "NULL", "EOF", "RAND_MAX"}
 
 type cModule struct {
 	Prefix, Guard, Hash string
@@ -39,6 +42,16 @@ func cIntegers() []cInteger {
 			fmt.Sprintf("UINT%d_MAX", kind.Bits())})
 	}
 	return all
+}
+
+// notOfTemplate changes the name of a struct for which the template would have two functions: its
+// own functions that put and read values are named after the basic types.
+func notOfTemplate(name string, integers []cInteger) string {
+	others := []string{"signed", "unsigned", "bool", "float32", "float64", "string"}
+	if slices.Contains(others, name) || slices.ContainsFunc(integers, func(i cInteger) bool { return i.Name == name }) {
+		return name + "_"
+	}
+	return name
 }
 
 type cStruct struct {
@@ -87,10 +100,10 @@ func generateC(document *schema.Document, name string) ([]byte, error) {
 	prefix := strings.ToLower(name)
 	module := &cModule{Prefix: prefix, Guard: strings.ToUpper(prefix) + "_H", Hash: document.Hash(), Integers: cIntegers()}
 	w := &cWriter{prefix: prefix, module: module, structs: map[string]string{}, containers: map[string]string{},
-		global: newNamespace("text", "bytes", "time", "file", "any", "text_of", "SCHEMA_HASH")}
+		global: newNamespace("text", "bytes", "time", "file", "any", "text_of", "SCHEMA_HASH", "COMPARES", "GOES_ON")}
 	types := structsOf(document)
 	for _, name := range sortedNames(types) {
-		w.structs[name] = w.global.take(name)
+		w.structs[name] = w.global.take(notOfTemplate(name, module.Integers))
 	}
 	defined := map[string]bool{}
 	for _, name := range sortedNames(types) {
@@ -188,7 +201,7 @@ func (w *cWriter) function(f *schema.Function, name string) cFunction {
 		Doc: cDoc(f), Count: fmt.Sprint(len(f.Params)), Hash: cQuote(f.Hash), Description: cQuote(bareDescription(f))}
 	local := newNamespace(cReserved...)
 	for i, param := range f.Params {
-		name := local.take(param.Name)
+		name := local.take(noMacro(param.Name))
 		if f.Variadic && i == len(f.Params)-1 {
 			w.variadic(&made, param, name, i)
 			break
@@ -211,6 +224,15 @@ func (w *cWriter) function(f *schema.Function, name string) cFunction {
 		made.Raw = ""
 	}
 	return made
+}
+
+// noMacro changes the name of a parameter that a header may have defined as a macro: one without
+// small letters. Nobody writes the names of parameters in a call.
+func noMacro(name string) string {
+	if strings.ToUpper(name) == name {
+		return name + "_"
+	}
+	return name
 }
 
 // param declares a parameter and says how it is put into the request.

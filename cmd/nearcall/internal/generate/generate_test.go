@@ -94,6 +94,9 @@ func hostile(s *server.Server) {
 	s.Register("text", func(*Empty, []map[string][]float32) (a, b, c, d, e int8) { return 1, 2, 3, 4, 5 }, doc, server.Params("r", "i"))
 	s.Register("it's", func() {}, doc)
 	s.Register("pair", func(a, b int64) (int64, int64) { return a, b }, doc, server.Params("sendings", "several"))
+	s.Register("COMPARES", func(duration) {}, doc, server.Params("INT_MAX"))
+	s.Register("GOES_ON", func(signed, int64) int64 { return 1 }, doc, server.Params("not_faked", "none1"))
+	s.Register("signed", func(int64, int64, int64) {}, doc, server.Params("linux", "errno", "NULL"))
 	s.Register("file", passFiles, doc, server.Params("os", "net", "socket"))
 }
 
@@ -101,6 +104,16 @@ func hostile(s *server.Server) {
 func passFiles(one *os.File, many []*os.File, tcp **net.TCPConn) (*os.File, []*os.File, **net.TCPConn) {
 	return one, many, tcp
 }
+
+// duration and signed are what the generated C has functions for.
+type (
+	duration struct {
+		Seconds int64 `nearcall:"NULL"`
+	}
+	signed struct {
+		Number int64 `nearcall:"errno"`
+	}
+)
 
 // A Spot has a field of one byte.
 type Spot struct {

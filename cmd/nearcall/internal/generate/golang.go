@@ -3,6 +3,7 @@ package generate
 import (
 	"fmt"
 	"go/format"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,7 +15,7 @@ const goParamsMax = 4
 
 var goReserved = []string{"break", "case", "chan", "const", "continue", "default", "defer", "else", "fallthrough", "for",
 	"func", "go", "goto", "if", "import", "interface", "map", "package", "range", "return", "select", "struct", "switch",
-	"type", "var", "any", "append", "error", "string", "nil", "context", "time", "os", "net", "client", "status", "ctx", "c", "f", "all", "err", "args"}
+	"type", "var", "any", "append", "error", "string", "nil", "context", "time", "os", "net", "client", "status", "ctx", "c", "f", "all", "err", "args", "notFaked"}
 
 type goModule struct {
 	Name      string
@@ -165,7 +166,7 @@ func goDoc(f *schema.Function, method string) []string {
 }
 
 func (w *goWriter) params(f *schema.Function) (names, types []string) {
-	local := newNamespace(goReserved...)
+	local := newNamespace(slices.Concat(goReserved, noneNames(len(f.Results)))...)
 	for _, param := range f.Params {
 		names = append(names, local.take(lowerCamel(param.Name)))
 		types = append(types, w.typeOf(param.Type))
@@ -194,11 +195,20 @@ func joinArguments(names []string, variadic bool) string {
 	return all
 }
 
+// noneNames are what a fake's method returns that has no function.
+func noneNames(results int) (names []string) {
+	for i := range results {
+		names = append(names, fmt.Sprintf("none%d", i+1))
+	}
+	return names
+}
+
 // unset is the body of a fake's method for which there is no function.
 func (w *goWriter) unset(f *schema.Function) []string {
 	var lines, values []string
+	names := noneNames(len(f.Results))
 	for i, of := range w.results(f) {
-		name := fmt.Sprintf("none%d", i+1)
+		name := names[i]
 		lines, values = append(lines, "var "+name+" "+of), append(values, name)
 	}
 	return append(lines, fmt.Sprintf("return %s", strings.Join(append(values, fmt.Sprintf("notFaked(%q)", f.Name)), ", ")))
