@@ -275,6 +275,17 @@ void ncp_put_whole(nearcall_client *client, const ncp_whole *number);
 /* Of a scalar with SvPOK. False: it is not Unicode text, and nothing was put. */
 bool ncp_put_characters(pTHX_ nearcall_client *client, const SV *text);
 
+/* ---- Large text and bytes (encode_large.c) ---- */
+
+/* From so many bytes on a value is written in pieces. */
+#define NCP_LARGE_BYTES ((STRLEN)4 << 20)
+
+/* Of a scalar with SvPOK. False: the text is not Unicode. */
+bool ncp_put_large_characters(pTHX_ ncp_encoder *e, const SV *text);
+
+/* The same of bytes. False: a character is above 255. */
+bool ncp_put_large_octets(pTHX_ ncp_encoder *e, const SV *text);
+
 void ncp_encode_integer(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 void ncp_encode_float32(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);
 void ncp_encode_float64(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value);

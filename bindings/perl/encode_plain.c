@@ -27,9 +27,10 @@ static bool put_integer(nearcall_client *client, const ncp_type *type, const SV 
     return true;
 }
 
+/* Large text and bytes are the encoder's, which looks at the time meanwhile. */
 static bool is_text(const SV *value)
 {
-    return (flags_of(value) & ~(U32)(SVf_IOK | SVf_NOK)) == SVf_POK;
+    return (flags_of(value) & ~(U32)(SVf_IOK | SVf_NOK)) == SVf_POK && SvCUR(value) < NCP_LARGE_BYTES;
 }
 
 static bool is_bytes(const SV *value)
@@ -101,23 +102,19 @@ static const ncp_plan *simple_plan(const ncp_invocation *call)
 
 /* ---- Calls that are waited for: their values are handed over all at once ---- */
 
-static bool give_octets(int type, const SV *value, nearcall_value *ret_value)
+static void give_octets(int type, const SV *value, nearcall_value *ret_value)
 {
-    if (SvCUR(value) > NC_FRAME_BYTES_MAX_CEILING)
-        return false;
     ret_value->type = type;
     ret_value->as.data = (const uint8_t *)SvPVX_const(value);
     ret_value->count = (uint32_t)SvCUR(value);
-    return true;
 }
 
 /* Text that would have to be converted is not handed over. */
-static bool give_text(const SV *value, nearcall_value *ret_value)
+static bool is_utf8(const SV *text)
 {
-    const U8 *text = (const U8 *)SvPVX_const(value);
+    const U8 *start = (const U8 *)SvPVX_const(text);
 
-    return give_octets(NEARCALL_STRING, value, ret_value)
-        && (SvUTF8(value) ? ncp_is_unicode(text, SvCUR(value)) : ncp_is_ascii(text, SvCUR(value)));
+    return SvUTF8(text) ? ncp_is_unicode(start, SvCUR(text)) : ncp_is_ascii(start, SvCUR(text));
 }
 
 static bool give_plain(pTHX_ const ncp_type *type, SV *value, nearcall_value *ret_value)
@@ -130,9 +127,15 @@ static bool give_plain(pTHX_ const ncp_type *type, SV *value, nearcall_value *re
         ret_value->as.integer = SvIVX(value);
         return true;
     case NCP_STRING:
-        return is_text(value) && give_text(value, ret_value);
+        if (!is_text(value) || !is_utf8(value))
+            return false;
+        give_octets(NEARCALL_STRING, value, ret_value);
+        return true;
     case NCP_BYTES:
-        return is_bytes(value) && give_octets(NEARCALL_BYTES, value, ret_value);
+        if (!is_bytes(value))
+            return false;
+        give_octets(NEARCALL_BYTES, value, ret_value);
+        return true;
     case NCP_FLOAT64:
         if (flags_of(value) != SVf_NOK)
             return false;

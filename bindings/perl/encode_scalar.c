@@ -297,15 +297,28 @@ bool ncp_put_characters(pTHX_ nearcall_client *client, const SV *text)
     return true;
 }
 
+/* What fits no request is refused for that, unread. */
+static bool is_large_and_fits(const ncp_encoder *e, const SV *text)
+{
+    return SvCUR(text) >= NCP_LARGE_BYTES && ncp_fits_bytes(e->client, SvCUR(text) / (SvUTF8(text) ? 2 : 1));
+}
+
 void ncp_encode_string(pTHX_ ncp_encoder *e, const ncp_type *type, SV *value)
 {
     SV *text = ncp_unwrap(aTHX_ e, value);
 
     if (UNLIKELY(!SvPOK(text)))
         encode_printed(aTHX_ e, type, text, ncp_encode_string);
-    else if (!ncp_put_characters(aTHX_ e->client, text))
+    else if (UNLIKELY(is_large_and_fits(e, text)) ? !ncp_put_large_characters(aTHX_ e, text)
+                                                  : !ncp_put_characters(aTHX_ e->client, text))
         ncp_refuse_because(aTHX_ e, "the string holds a code point that is not Unicode text, "
                                 "as a lone surrogate");
+}
+
+static void refuse_wide(pTHX_ const ncp_encoder *e)
+{
+    ncp_refuse_because(aTHX_ e, "expected bytes, got a string with a character above 255; "
+                            "encode it first");
 }
 
 /* Of a scalar with SvPOK. */
@@ -317,6 +330,11 @@ static void put_octets(pTHX_ ncp_encoder *e, const SV *text)
     const U8 *narrowed;
     bool wide = true;
 
+    if (UNLIKELY(is_large_and_fits(e, text))) {
+        if (!ncp_put_large_octets(aTHX_ e, text))
+            refuse_wide(aTHX_ e);
+        return;
+    }
     /* As bytes it has half of its length at least: what is refused for that is not read. */
     if (LIKELY(!SvUTF8(text)) || !ncp_fits_bytes(e->client, bytes / 2)) {
         put(e->client, SvPVX_const(text), bytes);
@@ -324,8 +342,7 @@ static void put_octets(pTHX_ ncp_encoder *e, const SV *text)
     }
     narrowed = bytes_from_utf8((const U8 *)SvPVX_const(text), &bytes, &wide);
     if (wide)
-        ncp_refuse_because(aTHX_ e, "expected bytes, got a string with a character above 255; "
-                                "encode it first");
+        refuse_wide(aTHX_ e);
     put(e->client, narrowed, bytes);
     Safefree(narrowed);
 }

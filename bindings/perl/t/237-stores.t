@@ -60,4 +60,43 @@ subtest 'in a child' => sub {
     is( $?, 0, 'in the child' );
 };
 
+subtest 'text and bytes of every kind' => sub {
+    my $go = Nearcall->new( $server->address, timeout => 60, value_bytes_max => 1 << 30 );
+    my %text = (
+        'plain'                        => 'plain ' x ( 1 << 20 ),
+        'of one byte a character'      => "na\xEFve " x 900_000,
+        'of several bytes a character' => "\x{1F600}na\xEFve\x{20AC}" x 500_000,
+    );
+    for my $kind ( sort keys %text ) {
+        ok( $go->identity( $text{$kind} ) eq $text{$kind}, "text $kind" );
+        ok( $go->identity("a$text{$kind}") eq "a$text{$kind}", 'the same at another place' );
+    }
+    my $upgraded = $large;
+    utf8::upgrade($upgraded);
+    ok( $go->echo($upgraded) eq $large, 'bytes that were upgraded' );
+    ok( $go->call_raw( echo => "a$upgraded" ) eq "a$large", 'the same as a raw request' );
+    like( error_of { $go->echo("$upgraded\x{100}") }, qr/a character above 255/, 'a wide character at the end of bytes' );
+    my $surrogate = do { no warnings 'surrogate'; $text{'of several bytes a character'} . chr 0xD800 };
+    like( error_of { $go->identity($surrogate) }, qr/not Unicode text/, 'a surrogate at the end of text' );
+    is( $go->one, 1, 'the handle goes on' );
+};
+
+subtest 'the time is looked at while one value is written' => sub {
+    my $most = TestServer->start( arguments => ['-value-bytes-max=1073741824'] );
+    my $go = Nearcall->new( $most->address, timeout => 60, value_bytes_max => 1 << 30 );
+    is( $go->one, 1, 'connected' );
+    my %call = (
+        'text to be widened' => [ upper => "\xE9" x ( 400 << 20 ) ],
+        'bytes'              => [ echo  => 'x' x ( 800 << 20 ) ],
+    );
+    for my $what ( sort keys %call ) {
+        my ( $name, $value ) = @{ delete $call{$what} };
+        my ( $user, $system ) = times;
+        my $error = error_of { $go->with( timeout => 0.05 )->call( $name, $value ) };
+        my ( $user_after, $system_after ) = times;
+        ok( $error->is('DEADLINE_EXCEEDED') && $error->not_executed, $what ) or diag $error;
+        cmp_ok( $user_after + $system_after - $user - $system, '<', 0.25, 'seconds of the processor' );
+    }
+};
+
 done_testing;
