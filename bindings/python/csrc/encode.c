@@ -320,11 +320,20 @@ static int encode_elements(core_encoder *e, const core_node *element, PyObject *
     return r;
 }
 
+/* What has elements and no length may have no end of them: a pointer of ctypes has all of the memory. */
+static int has_elements(PyObject *value)
+{
+    PyTypeObject *type = Py_TYPE(value);
+
+    return PyType_GetSlot(type, Py_tp_iter) != NULL
+           || (PySequence_Check(value)
+               && (PyType_GetSlot(type, Py_sq_length) != NULL || PyType_GetSlot(type, Py_mp_length) != NULL));
+}
+
 /* Texts and dicts are iterable, and no lists. Asking what a value says that it is may run code of its own. */
 static int is_like_a_list(core_encoder *e, PyObject *value)
 {
-    return (PyType_GetSlot(Py_TYPE(value), Py_tp_iter) != NULL || PySequence_Check(value))
-           && !PyUnicode_Check(value) && !PyBytes_Check(value) && !PyByteArray_Check(value)
+    return has_elements(value) && !PyUnicode_Check(value) && !PyBytes_Check(value) && !PyByteArray_Check(value)
            && !PyDict_Check(value) && core_encoder_look(e) == 0
            && PyObject_IsInstance(value, e->state->no_lists) == 0;
 }

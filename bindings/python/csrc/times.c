@@ -6,9 +6,14 @@
 
 #define SECONDS_PER_DAY INT64_C(86400)
 #define NANOSECONDS_PER_MICROSECOND INT64_C(1000)
+#define MICROSECONDS_PER_SECOND INT64_C(1000000)
 #define NANOSECONDS_PER_SECOND INT64_C(1000000000)
 /* More than a duration has, and few enough for an integer. */
 #define SECONDS_BOUND 1e10
+/* Python's arithmetic takes numbers below it as small. */
+#define SMALL_SECONDS (INT64_C(1) << 30)
+/* In the year 5000, from where all moments that a duration reaches have a year. */
+#define MIDDLE_SECONDS INT64_C(95617584000)
 
 /* What timedelta itself has there: its subclasses make something else of these names. */
 static int part_of(PyObject *delta, PyObject *descriptor, int64_t *ret_value)
@@ -65,6 +70,7 @@ static int split_timedelta(core_state *state, PyObject *delta, int64_t *ret_seco
     return 0;
 }
 
+/* In numbers that are small; see core_time_to_python(). Of more seconds Python would make larger ones. */
 static PyObject *make_timedelta(core_state *state, int64_t seconds, int64_t microseconds)
 {
     return PyObject_CallFunction(state->timedelta_type, "iLL", 0, (long long)seconds,
@@ -160,6 +166,21 @@ PyObject *core_time_to_python(core_state *state, int64_t seconds, uint32_t nanos
                                    second / 60 % 60, second % 60, microseconds, zone);
     Py_DECREF(zone);
     return moment;
+}
+
+/* The difference of two moments, which Python makes of the days and seconds between them. */
+static PyObject *make_long_timedelta(core_state *state, int64_t seconds, int64_t microseconds)
+{
+    PyObject *from = core_time_to_python(state, MIDDLE_SECONDS, 0), *to = NULL, *delta = NULL;
+
+    if (from != NULL)
+        to = core_time_to_python(state, MIDDLE_SECONDS + seconds,
+                                 (uint32_t)(microseconds * NANOSECONDS_PER_MICROSECOND));
+    if (to != NULL)
+        delta = PyNumber_Subtract(to, from);
+    Py_XDECREF(from);
+    Py_XDECREF(to);
+    return delta;
 }
 
 /* Both parts must have the same sign: then the sum fits wherever it is in range. */
@@ -263,7 +284,13 @@ int core_duration_from_python(core_state *state, PyObject *value, int64_t *ret_n
 PyObject *core_duration_to_python(core_state *state, int64_t nanoseconds)
 {
     int64_t seconds = nanoseconds / NANOSECONDS_PER_SECOND;
-    int64_t rest = nanoseconds % NANOSECONDS_PER_SECOND;
+    int64_t microseconds = nanoseconds % NANOSECONDS_PER_SECOND / NANOSECONDS_PER_MICROSECOND;
 
-    return make_timedelta(state, seconds, rest / NANOSECONDS_PER_MICROSECOND);
+    if (seconds > -SMALL_SECONDS && seconds < SMALL_SECONDS)
+        return make_timedelta(state, seconds, microseconds);
+    if (microseconds < 0) {
+        seconds--;
+        microseconds += MICROSECONDS_PER_SECOND;
+    }
+    return make_long_timedelta(state, seconds, microseconds);
 }

@@ -29,8 +29,8 @@ _OF_FRACTIONS = operator.attrgetter("Fraction")
 _OF_CTYPES = operator.attrgetter("Structure", "Union")
 _OF_PANDAS = operator.attrgetter("Timedelta")
 _NO_NUMBERS = (str, bytes, bytearray, list, tuple, dict)
-NO_LISTS = (str, bytes, bytearray, collections.UserString)
-"""Texts are iterable, and no lists; nor is what says that it is one, as a proxy does."""
+NO_LISTS = (str, bytes, bytearray, collections.UserString, collections.abc.Mapping)
+"""Texts and mappings are iterable, and no lists; nor is what says that it is one, as a proxy does."""
 
 _WHOLE_NUMBERS_END = 2.0**53
 _DURATIONS_END_S = 1e10

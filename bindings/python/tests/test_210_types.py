@@ -13,12 +13,14 @@ import struct
 import types
 from collections import OrderedDict, UserDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import nearcall
 from nearcall import Client, Outcome
+from scripted import ScriptedServer, function
 
 UTC = datetime.UTC
 GOOD = {
@@ -273,6 +275,19 @@ def test_durations(client: Client) -> None:
         assert client.later(start, duration) == start + duration
     assert client.later(start, 1.5) == start + datetime.timedelta(seconds=1.5)
     assert client.later(start, -2) == start - datetime.timedelta(seconds=2)
+
+
+def test_durations_that_come(folder: Path) -> None:
+    """Also those of which Python has no small numbers."""
+    seconds = (0, 2**30 - 1, 2**30, 2**31 + 86_399, 9_223_372_036)
+    magnitudes = [10**9 * second + rest for second in seconds for rest in (0, 1_500, 854_775_807)]
+    both = [2**63 - 1, -(2**63), *magnitudes, *(-each for each in magnitudes)]
+    reply = b"\xdc" + struct.pack(">H", len(both)) + b"".join(b"\xd3" + struct.pack(">q", each) for each in both)
+    description = function([], [{"list": "duration"}])
+    with ScriptedServer(folder / "f", description, reply) as server, Client(server.address) as go:
+        for came, nanoseconds in zip(go.f(), both, strict=True):
+            whole = abs(nanoseconds) // 1000
+            assert came == datetime.timedelta(microseconds=-whole if nanoseconds < 0 else whole)
 
 
 def exact_durations() -> dict[object, int]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import types
-from collections import Counter, OrderedDict, UserDict, defaultdict
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -391,3 +392,24 @@ def test_proxy_of_nothing(client: Client) -> None:
 
     with pytest.raises(LookupError, match="mine"):
         client.greet(wrapt.LazyObjectProxy(fail))
+
+
+class Elements:
+    """What is iterable in Python's older way, and has no length."""
+
+    def __getitem__(self, index: int) -> str:
+        return "a"
+
+
+def test_mappings_and_endless_elements_are_no_lists(client: Client) -> None:
+    texts = (ctypes.c_char_p * 3)(b"a", b"b", b"c")
+    mapping = {"a": "1"}
+    for value in (
+        mapping, UserDict(mapping), ChainMap(mapping), types.MappingProxyType(mapping), Counter("a"),
+        OrderedDict(mapping), wrapt.ObjectProxy(mapping),
+        ctypes.cast(texts, ctypes.POINTER(ctypes.c_char_p)), Elements(),
+    ):  # fmt: skip
+        with pytest.raises(nearcall.InvalidArgument, match=r"tags: takes list of string, got"):
+            client.greet({"name": "Ann", "tags": value})
+    assert client.greet({"name": "Ann", "tags": mapping.values()}) == "Hello, Ann [1]"
+    assert client.greet({"name": "Ann", "tags": UserList("ab")}) == "Hello, Ann [a,b]"

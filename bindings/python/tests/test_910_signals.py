@@ -14,12 +14,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import nearcall
 from nearcall import Client
+from scripted import ScriptedServer, function
 from support import (
     PATIENCE_SECONDS,
     Generations,
@@ -115,19 +117,30 @@ def test_signal_just_before_the_wait_is_not_missed(client: Client, on_alarm: Any
 def test_what_a_handler_raises_is_raised_while_times_are_made(client: Client, on_alarm: Any) -> None:
     """Python runs handlers within the arithmetic of large integers, too."""
     moments = [datetime.datetime.now(datetime.UTC)] * 1000
+    raise_at_any_time(on_alarm, lambda: client.identity(moments))
+    assert client.identity(moments) == moments
+
+
+def test_what_a_handler_raises_is_raised_while_long_durations_are_made(folder: Path, on_alarm: Any) -> None:
+    reply = b"\xdc\x03\xe8" + (b"\xd3" + (2**62).to_bytes(8, "big")) * 1000
+    description = function([], [{"list": "duration"}])
+    with ScriptedServer(folder / "f", description, reply) as server, Client(server.address) as go:
+        raise_at_any_time(on_alarm, go.f)
+
+
+def raise_at_any_time(on_alarm: Any, call: Callable[[], Any]) -> None:
     on_alarm(raise_alarm)
-    client.identity(moments)
+    call()
     raised = 0
     for after_us in range(100, 20_000, 100):
         try:
             signal.setitimer(signal.ITIMER_REAL, after_us / 1e6)
-            client.identity(moments)
+            call()
             while True:
                 time.sleep(1)
         except Alarm:
             raised += 1
     assert raised == len(range(100, 20_000, 100))
-    assert client.identity(moments) == moments
 
 
 def test_looking_for_signals_begins_nothing_anew(own_server: Server) -> None:
