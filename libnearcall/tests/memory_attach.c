@@ -7,7 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "memory/sealed.h"
 #include "script_memory.h"
+
+#define HUGE_PAGE_BYTES (2u << 20)
 
 enum damage {
     NONE,
@@ -20,6 +23,7 @@ enum damage {
     NO_DESCRIPTORS,
     ONE_DESCRIPTOR,
     SWAPPED,
+    HUGE_PAGES,
 };
 
 struct offer_case {
@@ -52,11 +56,29 @@ static const struct offer_case cases[] = {
     {{128, 512, 8192, 50}, NO_DESCRIPTORS, false},
     {{128, 512, 8192, 50}, ONE_DESCRIPTOR, false},
     {{128, 1024, 8192, 50}, SWAPPED, false},
+    {{64, 512, HUGE_PAGE_BYTES - 4 * 4096, 50}, HUGE_PAGES, false},
 };
 
 static void seal(int fd, int seals)
 {
     CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0);
+}
+
+/* Takes the place of the server's region. The pages that it would have are not needed to find out. */
+static void exchange_pages(struct script_memory *memory)
+{
+    int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+    CHECK(fd >= 0 && memory->server_bytes == HUGE_PAGE_BYTES && ftruncate(fd, HUGE_PAGE_BYTES) == 0);
+    CHECK(dup2(fd, memory->server_fd) >= 0);
+    close(fd);
+}
+
+/* Where a machine has no such pages, the offer fails anyway; where it has some, this is what refuses it. */
+static void check_fault(int fd)
+{
+    struct stat status;
+    const char *fault = nc_memory_file_fault(fd, &status);
+    CHECK(fault && strstr(fault, "no file in memory"));
 }
 
 static void damage(struct script_memory *memory, enum damage kind)
@@ -66,10 +88,14 @@ static void damage(struct script_memory *memory, enum damage kind)
         CHECK(ftruncate(memory->server_fd, (off_t)memory->server_bytes - 4096) == 0);
     if (kind == TOO_LONG)
         CHECK(ftruncate(memory->caller_fd, (off_t)memory->caller_bytes + 1) == 0);
+    if (kind == HUGE_PAGES)
+        exchange_pages(memory);
     if (kind != NO_SEALS) {
         seal(memory->caller_fd, kind == CALLER_UNSEALED ? F_SEAL_SHRINK | F_SEAL_SEAL : all);
         seal(memory->server_fd, kind == SERVER_UNSEALED ? F_SEAL_SHRINK | F_SEAL_GROW : all);
     }
+    if (kind == HUGE_PAGES)
+        check_fault(memory->server_fd);
 }
 
 static void offer(struct script *script, struct script_memory *memory, enum damage kind)

@@ -118,19 +118,12 @@ func Attach(g Geometry, callerFD, serverFD int) (*Regions, error) {
 }
 
 func attach(fd, bytes, protection int) ([]byte, error) {
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	size, err := sealedBytes(fd)
 	if err != nil {
-		return nil, fmt.Errorf("F_GET_SEALS: %w", err)
+		return nil, err
 	}
-	if seals&sealsOfBoth != sealsOfBoth {
-		return nil, fmt.Errorf("a region has seals 0x%x; its size could change (0x%x are needed)", seals, sealsOfBoth)
-	}
-	var status unix.Stat_t
-	if err := unix.Fstat(fd, &status); err != nil {
-		return nil, fmt.Errorf("fstat: %w", err)
-	}
-	if status.Mode&unix.S_IFMT != unix.S_IFREG || status.Size != int64(bytes) {
-		return nil, fmt.Errorf("a region of mode 0%o has %d bytes, announced were %d", status.Mode, status.Size, bytes)
+	if size != int64(bytes) {
+		return nil, fmt.Errorf("a region has %d bytes, announced were %d", size, bytes)
 	}
 	return mapRegion(fd, bytes, protection)
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -243,6 +244,47 @@ func TestAttachRefuses(t *testing.T) {
 			t.Errorf("%s: attached", name)
 		}
 	}
+}
+
+// TestAttachRefusesHugePages: they are refused before they are mapped, for which a machine may have some.
+func TestAttachRefusesHugePages(t *testing.T) {
+	large := sharedmemory.Geometry{Slots: 64, Marks: 512, ArenaBytes: hugePageBytes - 4*4096}
+	_, callerFile, serverFile, err := sharedmemory.Create(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer callerFile.Close()
+	defer serverFile.Close()
+	if bytes := fileSize(t, serverFile); bytes != hugePageBytes {
+		t.Fatalf("the server's region has %d bytes, not those of a page", bytes)
+	}
+	page := hugePage(t)
+	if _, err := sharedmemory.Attach(large, int(callerFile.Fd()), int(page.Fd())); err == nil || !strings.Contains(err.Error(), "no file in memory") {
+		t.Error("a region:", err)
+	}
+	if _, err := sharedmemory.AttachStore(int(page.Fd()), false, true); err == nil || !strings.Contains(err.Error(), "no file in memory") {
+		t.Error("a store:", err)
+	}
+}
+
+const hugePageBytes = 2 << 20
+
+func hugePage(t *testing.T) *os.File {
+	t.Helper()
+	fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_HUGETLB|unix.MFD_HUGE_2MB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), "test")
+	t.Cleanup(func() { file.Close() })
+	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if err = file.Truncate(hugePageBytes); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 func fileSize(t *testing.T, file *os.File) int {

@@ -94,26 +94,19 @@ func CreateStore(payload int64, trusted bool) (*Store, error) {
 // AttachStore makes a store of a descriptor that has come, which is the store's from then on
 // unless there is an error. It checks that the file is one in memory whose size cannot change.
 func AttachStore(fd int, writable, trusted bool) (*Store, error) {
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	size, err := sealedBytes(fd)
 	if err != nil {
-		return nil, fmt.Errorf("F_GET_SEALS: %w", err)
+		return nil, err
 	}
-	if seals&sealsOfBoth != sealsOfBoth {
-		return nil, fmt.Errorf("a store has seals 0x%x; its size could change (0x%x are needed)", seals, sealsOfBoth)
-	}
-	var status unix.Stat_t
-	if err := unix.Fstat(fd, &status); err != nil {
-		return nil, fmt.Errorf("fstat: %w", err)
-	}
-	if status.Mode&unix.S_IFMT != unix.S_IFREG || status.Size <= storeHeadBytes {
-		return nil, fmt.Errorf("a store of mode 0%o has %d bytes", status.Mode, status.Size)
+	if size <= storeHeadBytes {
+		return nil, fmt.Errorf("a store has %d bytes", size)
 	}
 	if writable && trusted {
-		if err := checkFileLimit(status.Size); err != nil {
+		if err := checkFileLimit(size); err != nil {
 			return nil, err
 		}
 	}
-	return &Store{file: os.NewFile(uintptr(fd), "nearcall-store"), bytes: status.Size - storeHeadBytes, trusted: trusted, writable: writable}, nil
+	return &Store{file: os.NewFile(uintptr(fd), "nearcall-store"), bytes: size - storeHeadBytes, trusted: trusted, writable: writable}, nil
 }
 
 // checkFileLimit makes sure that writing so far sends no SIGXFSZ, which would end the process.

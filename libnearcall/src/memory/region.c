@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/limits_gen.h"
+#include "memory/sealed.h"
 
 #define SLEEPS_OFFSET 0
 #define SENT_OFFSET 8
@@ -21,7 +22,6 @@
 #define MARKS_UNIT 512u
 #define MARKS_MAX 65536u
 #define ARENA_UNIT 4096u
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 bool nc_memory_is_possible(void)
 {
@@ -55,9 +55,7 @@ static bool geometry_is_legal(const struct nc_memory_offer *offer)
 static bool is_sound(int fd, size_t bytes)
 {
     struct stat status;
-    int seals = fcntl(fd, F_GET_SEALS);
-    return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &status) == 0 &&
-           S_ISREG(status.st_mode) && status.st_size == (off_t)bytes;
+    return nc_memory_file_fault(fd, &status) == NULL && status.st_size == (off_t)bytes;
 }
 
 static void *map(int fd, size_t bytes, int protection)

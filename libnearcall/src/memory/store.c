@@ -5,12 +5,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/limits_gen.h"
 #include "base/signals.h"
+#include "memory/sealed.h"
 #include "memory/stream_copy.h"
 #include "wire/wire.h"
 
@@ -18,9 +18,6 @@
  * contents are valid. */
 #define HEAD_BYTES 4096
 #define SERIAL_BYTES 8
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-/* A file of huge pages has seals as well, and a page of it that cannot be had is a deadly signal. */
-#define TMPFS 0x01021994
 
 /* At least a page, whatever the machine. */
 #define ALIGNMENT ((size_t)65536)
@@ -47,12 +44,9 @@ static int fail(const char **ret_what, const char *what)
 int nc_store_attach(struct nc_store *store, int fd, bool writable, bool trusted, const char **ret_what)
 {
     struct stat status;
-    struct statfs system;
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & SEALS) != SEALS)
-        return fail(ret_what, "what the server sent for a store is not sealed, so that its size could change");
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || fstatfs(fd, &system) != 0 || (uint32_t)system.f_type != TMPFS)
-        return fail(ret_what, "what the server sent for a store is no file in memory");
+    const char *fault = nc_memory_file_fault(fd, &status);
+    if (fault)
+        return fail(ret_what, fault);
     if (status.st_size <= HEAD_BYTES)
         return fail(ret_what, "what the server sent for a store has no room for a payload");
     uint64_t room = (uint64_t)status.st_size - HEAD_BYTES;
