@@ -16,9 +16,11 @@ const (
 	ExtensionRefusal        ExtensionType = 2
 	ExtensionValueBytesMax  ExtensionType = 3
 	ExtensionConnectionKey  ExtensionType = 4
+	ExtensionLoad           ExtensionType = 5
 	ExtensionTraceParent    ExtensionType = 16
 	ExtensionIdempotencyKey ExtensionType = 17
 	ExtensionMetadata       ExtensionType = 18
+	ExtensionDirection      ExtensionType = 19
 	ExtensionFunctionName   ExtensionType = 0x8001
 	// ExtensionStored says where the payload of a request or reply lies.
 	ExtensionStored ExtensionType = 0x8002

@@ -45,6 +45,8 @@ const (
 	FeatureStores Feature = 1 << 7
 	// FeatureAsks lets a caller ask what became of calls of a connection that has ended.
 	FeatureAsks Feature = 1 << 8
+	// FeatureDirections lets a server tell where a function can be called directly.
+	FeatureDirections Feature = 1 << 9
 )
 
 // A Hello is what a caller says first.
@@ -80,7 +82,11 @@ type Welcome struct {
 	ValueBytesMax     uint64 // as in the hello
 	// Key names the connection for an ASK on another one. It travels only with FeatureAsks, and
 	// is zero if nothing was said.
-	Key      ConnectionKey
+	Key ConnectionKey
+	// Load says how busy the server is, if HasLoad is set: the calls that it has for each
+	// processor, in thousandths.
+	Load     uint32
+	HasLoad  bool
 	Software string
 	Refusal  string
 }
@@ -134,6 +140,9 @@ func (w *Welcome) Append(b []byte) []byte {
 	}
 	if w.Key != (ConnectionKey{}) {
 		b = AppendExtension(b, ExtensionConnectionKey, string(w.Key[:]))
+	}
+	if w.HasLoad {
+		b = AppendExtension(b, ExtensionLoad, string(binary.LittleEndian.AppendUint32(nil, w.Load)))
 	}
 	return setTotal(b, start)
 }
@@ -226,6 +235,9 @@ func ParseWelcome(b []byte, w *Welcome) (int, error) {
 	refusal, _ := FindExtension(extensions, ExtensionRefusal)
 	w.Software, w.Refusal, w.ValueBytesMax = string(software), string(refusal), valueBytesMax(extensions)
 	w.Key = connectionKey(extensions)
+	if load, _ := FindExtension(extensions, ExtensionLoad); len(load) == 4 {
+		w.Load, w.HasLoad = binary.LittleEndian.Uint32(load), true
+	}
 	return total, checkWelcome(w, extensions)
 }
 

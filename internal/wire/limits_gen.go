@@ -348,6 +348,26 @@ const (
 	// second of longer ways; looking costs a connection.
 	EndpointReturnMs = 1000
 
+	// LoadMs (ms): for how long a caller takes into account what a welcome says of
+	// the server's load. Why: a load is that of a moment, and a caller does not
+	// hear of it again while it is connected.
+	LoadMs = 10000
+
+	// DirectionBytesMax (bytes): the address in a direction, by which a server
+	// tells where a function can be called directly. Why: a path has 108 bytes and
+	// a host name 253; the reply still has room for metadata.
+	DirectionBytesMax = 1024
+
+	// DirectionMsMax (ms): for how long a caller follows a direction before it
+	// asks again. Why: a server that is taken out of use gets no new calls a
+	// minute later; asking costs one call that is not made directly.
+	DirectionMsMax = 60000
+
+	// DirectionsMax (endpoints): endpoints that a caller has been told and follows
+	// at a time. Why: a server that tells addresses cannot make its callers
+	// connect to everybody.
+	DirectionsMax = 8
+
 	// LookupMs (ms): how long the addresses that a name stands for are used before
 	// they are looked up again, and how long looking them up may take; also for
 	// how long a caller remembers that a server does not have a function. Why: as

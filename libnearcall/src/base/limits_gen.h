@@ -216,6 +216,18 @@
 /* ms: how often a caller that uses a farther endpoint looks whether a nearer one is back. */
 #define NC_ENDPOINT_RETURN_MS 1000
 
+/* ms: for how long a caller takes into account what a welcome says of the server's load. */
+#define NC_LOAD_MS 10000
+
+/* bytes: the address in a direction, by which a server tells where a function can be called directly. */
+#define NC_DIRECTION_BYTES_MAX 1024
+
+/* ms: for how long a caller follows a direction before it asks again. */
+#define NC_DIRECTION_MS_MAX 60000
+
+/* endpoints: endpoints that a caller has been told and follows at a time. */
+#define NC_DIRECTIONS_MAX 8
+
 /* ms: how long the addresses that a name stands for are used before they are looked up again, and how long looking them up may take; also for how long a caller remembers that a server does not have a function. */
 #define NC_LOOKUP_MS 30000
 
