@@ -33,6 +33,9 @@ func (c *connection) answer(e *execution, admitted func()) {
 // sendAnswer sends the answer of a call, and returns the failure that it told.
 func (c *connection) sendAnswer(e *execution, admitted func()) *status.Error {
 	extensions, bytes := e.context.takeReply(), e.resultBytes()
+	if e.byName && e.function.elsewhere != nil && e.err == nil {
+		extensions = c.withDirection(e.function, extensions, bytes)
+	}
 	stores := false
 	if e.err == nil && len(extensions)+bytes > c.agreed.frameBytesMax {
 		if stores = c.needsStore(e); !stores {

@@ -18,6 +18,7 @@ func (r *reader) runApart(f *function, expiryNs uint64, held bool) {
 	e := &execution{
 		server: c.server, connection: c, id: r.frame.CallID, function: f, codec: r.frame.Codec,
 		context: r.newContext(f, expiryNs), marks: r.marks, held: held, gathers: true, stored: r.stored,
+		byName: r.frame.FunctionID == 0,
 	}
 	if f.forward != nil {
 		e.forwarded = r.toForward(f)

@@ -65,6 +65,7 @@ type connection struct {
 type agreed struct {
 	sharedClock   bool
 	descriptors   bool
+	directions    bool
 	frameBytesMax int // size of the largest frame that the caller accepts
 	valueBytesMax int // size of the largest payload that it accepts in a store, 0 for none
 }

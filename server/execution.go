@@ -39,6 +39,7 @@ type execution struct {
 	stored     *storedPayload     // where the payload lies, nil unless that is a store
 	forwarded  *forward.Request   // what is passed on, except for the payload; nil unless the function is forwarded
 	held       bool               // must wait until there is room for the reply
+	byName     bool               // the request named the function, so its answer may say where else that is
 	observed   *observe.Call      // what the observer is told, nil without an observer
 
 	// These are for calls that a reader runs itself; reader is nil for others.

@@ -60,8 +60,9 @@ func (r *reader) onResolve() (bool, error) {
 		c.sendFailure(r.frame.CallID, refusedf(status.ResourceExhausted, "the description of %s has %d bytes, the caller accepts %d (limit frame_bytes_max); %s", f.name, len(f.description), c.agreed.frameBytesMax, raiseCallersFrameBytes))
 		return true, nil
 	}
-	header := wire.Header{Type: wire.Reply, Codec: wire.CodecMessagePack, CallID: r.frame.CallID, FunctionID: f.id}
-	if !c.output.append(&header, f.description, nil) {
+	extensions := c.withDirection(f, nil, len(f.description))
+	header := wire.Header{Type: wire.Reply, Codec: wire.CodecMessagePack, CallID: r.frame.CallID, FunctionID: f.id, ExtensionBytes: uint32(len(extensions))}
+	if !c.output.append(&header, behind(extensions, f.description), nil) {
 		c.sendFailure(r.frame.CallID, c.user.output.refusal(int64(len(f.description))))
 	}
 	return true, nil

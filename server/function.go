@@ -52,6 +52,8 @@ type function struct {
 
 	// identities are the names that may call the function, nil: anybody.
 	identities patterns
+	// elsewhere says where the function can be called directly, nil: nowhere.
+	elsewhere func(peer intercept.Peer) (address string, valid time.Duration)
 
 	// interceptors are those of the server, the group and the function, in this order.
 	interceptors []intercept.Interceptor

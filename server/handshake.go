@@ -26,7 +26,7 @@ const refusalBytesMax = 2 << 10
 
 // implemented are the features that this server accepts.
 const implemented = wire.FeatureSharedClock | wire.FeatureSharedMemory | wire.FeatureDescriptors | wire.FeatureDescriptions |
-	wire.FeaturePackedLists | wire.FeatureStores | wire.FeatureAsks
+	wire.FeaturePackedLists | wire.FeatureStores | wire.FeatureAsks | wire.FeatureDirections
 
 // firstByte waits for the first byte of the connection.
 func (r *reader) firstByte() (byte, error) {
@@ -155,7 +155,7 @@ func featureNames(set wire.Feature) string {
 		wire.FeatureDescriptors: "file descriptors", wire.FeatureSharedMemory: "shared memory",
 		wire.FeatureDescriptions: "descriptions", wire.FeatureReversed: "reversed roles",
 		wire.FeaturePackedLists: "packed lists", wire.FeatureStores: "stores",
-		wire.FeatureAsks: "asks",
+		wire.FeatureAsks: "asks", wire.FeatureDirections: "directions",
 	}
 	text := ""
 	for bit := wire.Feature(1); bit != 0; bit <<= 1 {
@@ -178,6 +178,7 @@ func featureNames(set wire.Feature) string {
 func (r *reader) agree(hello *wire.Hello, accepted wire.Feature) {
 	c := r.connection
 	c.agreed.sharedClock = accepted&wire.FeatureSharedClock != 0
+	c.agreed.directions = accepted&wire.FeatureDirections != 0
 	c.agreed.frameBytesMax = int(min(hello.FrameBytesMax, math.MaxInt32))
 	c.peer.Software = hello.Software
 	if accepted&wire.FeatureDescriptors != 0 {

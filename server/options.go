@@ -496,6 +496,8 @@ type functionConfig struct {
 	apart          bool
 	borrows        bool
 	identities     patterns // nil: anybody
+	// elsewhere says where the function can be called directly, nil: nowhere.
+	elsewhere func(peer intercept.Peer) (address string, valid time.Duration)
 }
 
 // Doc documents the function for its callers. The text appears in nearcall describe and

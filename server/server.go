@@ -210,7 +210,7 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 	f.raw = made.Raw()
 	// A function that passes files may wait for them, and sending them may wait for the
 	// kernel.
-	f.mayInline = !c.apart && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
+	f.mayInline = !c.apart && c.elsewhere == nil && c.maxRunTime == 0 && c.maxConcurrency == 0 && !made.UsesDescriptors()
 	f.borrows = c.borrows
 	f.keepsBytes = !f.borrows && len(f.interceptors) == 0 && made.Description().HoldsBytes()
 	return f, nil
@@ -219,7 +219,7 @@ func (s *Server) newFunction(name string, fn any, options []FunctionOption) (*fu
 // describeFunction makes what functions have in common, whatever runs them.
 func (s *Server) describeFunction(made *dispatch.Function, c *functionConfig) *function {
 	description := made.Description()
-	f := &function{Function: made, name: description.Name, maxRunTime: c.maxRunTime, identities: c.identities}
+	f := &function{Function: made, name: description.Name, maxRunTime: c.maxRunTime, identities: c.identities, elsewhere: c.elsewhere}
 	f.interceptors = slices.Concat(s.config.interceptors, c.interceptors)
 	f.needsContext = made.TakesContext() || len(f.interceptors) > 0 || s.config.observer != nil
 	f.provenAt.Store(provenCalls)

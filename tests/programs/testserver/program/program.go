@@ -26,6 +26,9 @@ import (
 // valuesHeld is for how many values of the largest size the server has room.
 const valuesHeld = 8
 
+// directedFor is for how long callers are told to call directed elsewhere.
+const directedFor = 6 * time.Second
+
 // Main is the whole program; options come before those of its command line.
 func Main(options ...server.Option) {
 	address := flag.String("address", "", "address to serve, such as unix:/path")
@@ -130,6 +133,9 @@ func registerTestFunctions(s *server.Server, path string) error {
 		time.Sleep(time.Duration(durationMs) * time.Millisecond)
 		return key, nil
 	}, server.Params("key", "duration_ms"))
+	// Nobody is there, so that callers that follow the direction come back.
+	s.Register("directed", func(data []byte) []byte { return data }, server.Params("data"),
+		server.Elsewhere(func(server.Peer) (string, time.Duration) { return "tls:directed.invalid:7000", directedFor }))
 	s.Register("by_number", func(texts map[int64]string) map[int64]string { return texts }, server.Params("texts"))
 	s.Register("oddly_named", func(self, from, size int64, timeout *int64) []int64 {
 		if timeout == nil {
