@@ -5,7 +5,8 @@
 //
 // Endpoints stand in groups. A call goes to the nearest group that has an endpoint which is
 // not left alone. Within the group two endpoints are drawn, and the one with fewer calls of
-// this caller takes the call. An endpoint that fails rests: it is left alone for a while,
+// this caller takes the call. If both have as many, what they said of their load gives the less
+// busy one the better chance. An endpoint that fails rests: it is left alone for a while,
 // which grows with each failure. If all endpoints rest, a call tries the one whose rest ends
 // first, because a call must not fail only because everything rests.
 package endpoints
@@ -36,6 +37,8 @@ type Limits struct {
 	// Return bounds the rest of an endpoint if there are farther ones: calls go to those
 	// meanwhile, and should come back soon.
 	Return uint64
+	// Load is for how long counts what an endpoint has said of its load.
+	Load uint64
 }
 
 // A State says what is known of an endpoint.
@@ -69,6 +72,9 @@ type member struct {
 	// rests until untilNs. lengthNs is how long the last rest was.
 	untilNs, lengthNs uint64
 	calls             int
+	// load is what was said last, and counts until loadUntilNs.
+	load        uint32
+	loadUntilNs uint64
 }
 
 // New returns a set without endpoints.
@@ -142,12 +148,25 @@ func (s *Set) Pick(nowNs uint64, random Random, not Bits) (index int, rests, fou
 		if second >= first {
 			second++
 		}
-		if other := s.usable(nowNs, not, group, second); s.members[other].calls < s.members[index].calls {
+		if other := s.usable(nowNs, not, group, second); s.prefers(other, index, nowNs, random) {
 			index = other
 		}
 	}
 	s.members[index].lease(nowNs)
 	return index, false, true
+}
+
+// prefers reports whether a call goes to an endpoint instead of to another one. Loads give chances and
+// do not decide: all callers hear the same, and would all go to the same endpoint until they hear more.
+func (s *Set) prefers(index, other int, nowNs uint64, random Random) bool {
+	m, o := &s.members[index], &s.members[other]
+	if m.calls != o.calls {
+		return m.calls < o.calls
+	}
+	if nowNs >= m.loadUntilNs || nowNs >= o.loadUntilNs || m.load == o.load {
+		return false
+	}
+	return random.IntN(int(m.load)+int(o.load)+2*loadBase) < int(o.load)+loadBase
 }
 
 // Probe returns an endpoint whose rest is over and which must be tried beside calls, if there
@@ -274,6 +293,20 @@ func (s *Set) Full(index int, nowNs uint64) {
 	if m := &s.members[index]; m.present && !m.hasFailed() {
 		m.state, m.untilNs = Full, nowNs+s.limits.Full
 	}
+}
+
+// loadBase is added to loads before they are compared: there is little between one that has nothing
+// to do and one that has a call for each of its processors.
+const loadBase = 1000
+
+// loadMax keeps the sum of two loads within the int of every machine.
+const loadMax = 1 << 24
+
+// Load tells what an endpoint has said of its load: the calls that it has for each processor, in
+// thousandths.
+func (s *Set) Load(index int, load uint32, nowNs uint64) {
+	m := &s.members[index]
+	m.load, m.loadUntilNs = min(load, loadMax), nowNs+s.limits.Load
 }
 
 // Began and Ended count the calls that an endpoint has of this caller.

@@ -9,7 +9,7 @@ import (
 
 const ms = 1_000_000
 
-var limits = endpoints.Limits{RestFirst: 100 * ms, Rest: 10_000 * ms, Full: 50 * ms, Return: 1_000 * ms}
+var limits = endpoints.Limits{RestFirst: 100 * ms, Rest: 10_000 * ms, Full: 50 * ms, Return: 1_000 * ms, Load: 10_000 * ms}
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
@@ -68,6 +68,43 @@ func TestLessBusyOfTwo(t *testing.T) {
 	expectPick(t, s, 0, 0, false, 0, 1)
 	s.Began(0)
 	expectPick(t, s, 0, 0, false, 1)
+}
+
+// The less busy one of two gets more calls, in proportion, and the other one still gets some. That
+// ends with the time for which a load counts.
+func TestLoadsGiveChances(t *testing.T) {
+	const picks = 100_000
+	s, random := newSet(false, 2), newRandom(1)
+	share := func(nowNs uint64) float64 {
+		first := 0
+		for range picks {
+			index, _, _ := s.Pick(nowNs, random, 0)
+			first += 1 - index
+		}
+		return float64(first) / picks
+	}
+	within := func(what string, got, want float64) {
+		t.Helper()
+		if got < want-0.01 || got > want+0.01 {
+			t.Errorf("%s: the first endpoint has %.3f of the calls, want %.3f", what, got, want)
+		}
+	}
+	within("nothing is known", share(0), 0.5)
+	s.Load(0, 5000, 0)
+	within("one load is known", share(0), 0.5)
+	s.Load(1, 1000, 5_000*ms)
+	within("far busier", share(5_000*ms), 0.25)
+	s.Load(0, 0, 5_000*ms)
+	within("idle beside a busy one", share(5_000*ms), 2000.0/3000)
+	s.Load(0, 1000, 5_000*ms)
+	within("equally busy", share(5_000*ms), 0.5)
+	s.Load(0, 1<<32-1, 5_000*ms)
+	within("beyond all measure", share(5_000*ms), 0)
+	within("long ago", share(15_000*ms), 0.5)
+	s.Load(0, 999, 15_000*ms)
+	s.Load(1, 0, 15_000*ms)
+	s.Began(1)
+	within("calls of one's own count first", share(15_000*ms), 1)
 }
 
 // After a rest one call finds out whether the endpoint is back.

@@ -42,6 +42,7 @@ func TestRules(t *testing.T) {
 			w.works[i] = !w.works[i]
 			w.changed = w.nowNs
 		case 1:
+			w.set.Load(w.random.IntN(len(w.works)), uint32(w.random.IntN(5000)), w.nowNs)
 			w.set.Full(w.random.IntN(len(w.works)), w.nowNs)
 		}
 		w.call()
