@@ -34,7 +34,7 @@ type Limits struct {
 	RestFirst, Rest uint64
 	// Full is how long an endpoint is left alone that had no room for a call.
 	Full uint64
-	// Return bounds the rest of an endpoint if there are farther ones: calls go to those
+	// Return bounds the rest of an endpoint if there are equals or farther ones: calls go to those
 	// meanwhile, and should come back soon.
 	Return uint64
 	// Load is for how long counts what an endpoint has said of its load.
@@ -265,16 +265,18 @@ func (s *Set) fail(index int, state State, nowNs uint64, random Random) {
 	}
 	// Microseconds fit into the int of every machine.
 	length := mean/2 + 1000*uint64(random.IntN(int(mean/1000)+1))
-	if s.hasFarther(m.group) {
+	if s.hasStandIn(index) {
 		length = min(length, s.limits.Return)
 	}
 	m.state, m.lengthNs, m.untilNs = state, length, nowNs+length
 	m.failures++
 }
 
-func (s *Set) hasFarther(group int) bool {
+// hasStandIn reports whether calls may have gone elsewhere because of this endpoint, without going
+// to a nearer one.
+func (s *Set) hasStandIn(index int) bool {
 	for i := range s.above {
-		if m := &s.members[i]; m.present && m.group > group {
+		if m := &s.members[i]; m.present && i != index && m.group >= s.members[index].group {
 			return true
 		}
 	}

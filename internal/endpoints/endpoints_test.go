@@ -213,25 +213,29 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
-// Rests double up to a limit, are drawn around their mean, and are short if calls go farther
-// meanwhile.
+// Rests double up to a limit, are drawn around their mean, and are short if calls go to equals or
+// farther meanwhile.
 func TestRestsGrow(t *testing.T) {
 	random := newRandom(2)
-	for _, nearer := range []bool{false, true} {
-		s := newSet(true, 1)
-		if nearer {
-			s.Add(1, true)
+	for what, others := range map[string]struct {
+		group int
+		short bool
+	}{"alone": {-1, false}, "farthest": {0, false}, "equals": {1, true}, "nearer": {2, true}} {
+		s := endpoints.New(limits)
+		s.Add(1, true)
+		if others.group >= 0 {
+			s.Add(others.group, true)
 		}
 		mean := uint64(100 * ms)
 		for range 12 {
 			s.Failed(0, 0, random)
 			_, rests := s.Look(0, 0)
 			least, most := mean/2, mean+mean/2
-			if nearer {
+			if others.short {
 				least, most = min(least, 1000*ms), min(most, 1000*ms)
 			}
 			if rests < least || rests > most+ms {
-				t.Errorf("nearer %v: rests %d ns, want %d to %d", nearer, rests, least, most)
+				t.Errorf("%s: rests %d ns, want %d to %d", what, rests, least, most)
 			}
 			mean = min(2*mean, 10_000*ms)
 		}
