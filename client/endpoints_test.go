@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -24,8 +23,11 @@ type place struct {
 	address  string
 	executed atomic.Int64
 	// nap is how long its function takes.
-	nap  time.Duration
-	stop func()
+	nap time.Duration
+	// hold waits until holds is closed, and counts that in held.
+	holds chan struct{}
+	held  atomic.Int64
+	stop  func()
 }
 
 func newPlace(t *testing.T, address string) *place {
@@ -43,9 +45,13 @@ func newLocalPlace(t *testing.T) *place {
 
 func (p *place) start(options ...server.Option) {
 	p.t.Helper()
+	if p.holds == nil {
+		p.holds = make(chan struct{})
+	}
 	s, err := server.New(append(options, server.WithLogger(slog.New(slog.DiscardHandler)))...)
 	must(p.t, err)
 	must(p.t, s.Register("work", func() { p.executed.Add(1); time.Sleep(p.nap) }))
+	must(p.t, s.Register("hold", func() { p.held.Add(1); <-p.holds }))
 	ctx, cancel := context.WithCancel(context.Background())
 	listener, err := s.Listen(ctx, p.address)
 	must(p.t, err)
@@ -149,34 +155,6 @@ func TestEqualEndpoints(t *testing.T) {
 	}
 	places[0].start()
 	eventually(t, func() bool { work(t, c, 1); return places[0].executed.Load() > 100 }, func() string { return "a server that came back is not used" })
-}
-
-// A server that is slower than its equals gets fewer calls.
-func TestLessBusyEndpoint(t *testing.T) {
-	slow, quick := newPlace(t, "tcp:127.0.0.1:0"), newPlace(t, "tcp:127.0.0.1:0")
-	slow.nap, quick.nap = 40*time.Millisecond, 5*time.Millisecond
-	c := newClient(t, slow.address+","+strings.TrimPrefix(quick.address, "tcp:"))
-	left := make(chan struct{}, 400)
-	for range cap(left) {
-		left <- struct{}{}
-	}
-	close(left)
-	done := make(chan error)
-	for range 8 {
-		go func() {
-			var failure error
-			for range left {
-				failure = errors.Join(failure, c.Call(context.Background(), "work", nil))
-			}
-			done <- failure
-		}()
-	}
-	for range 8 {
-		must(t, <-done)
-	}
-	if a, b := slow.executed.Load(), quick.executed.Load(); a*2 > b || a == 0 || a+b != 400 {
-		t.Errorf("the slow server got %d calls, the other %d", a, b)
-	}
 }
 
 // Calls go on while the nearest server is stopped and started, and each is executed once.

@@ -19,7 +19,7 @@ import (
 // endpointLimits are for how long endpoints are left alone.
 var endpointLimits = endpoints.Limits{
 	RestFirst: nanoseconds(wire.EndpointRestFirstMs), Rest: nanoseconds(wire.EndpointRestMs),
-	Full: nanoseconds(wire.EndpointFullMs), Return: nanoseconds(wire.EndpointReturnMs),
+	Full: nanoseconds(wire.EndpointFullMs), Return: nanoseconds(wire.EndpointReturnMs), Load: nanoseconds(wire.LoadMs),
 }
 
 func nanoseconds(ms uint64) uint64 { return ms * uint64(time.Millisecond) }
@@ -473,6 +473,9 @@ func (t *route) opened(e *endpoint, attempt *opening, made *connection) {
 	case t.at[e.index] == e:
 		e.lastFailure = ""
 		t.set.Succeeded(e.index)
+		if made.welcome.HasLoad {
+			t.set.Load(e.index, made.welcome.Load, t.client.clock.Ns())
+		}
 		t.promoteLocked(e)
 	}
 }

@@ -196,6 +196,7 @@ func (r *reader) agree(hello *wire.Hello, accepted wire.Feature) {
 	if accepted&wire.FeatureAsks != 0 {
 		welcome.Key = c.keepHistory().key
 	}
+	welcome.Load, welcome.HasLoad = c.server.load(), true
 	welcome.CallsInFlightMax = uint32(c.server.config.callsInFlightMax)
 	welcome.SchemaHash = c.service.table.document.WelcomeHash()
 	c.output.raw(welcome.Append(nil))

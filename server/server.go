@@ -37,6 +37,7 @@ type Server struct {
 	// histories are of connections that callers can ask about.
 	histories historyTable
 	counters  counters
+	gauge     loadGauge
 	watches   watchList
 	buffers   *bufferPool
 

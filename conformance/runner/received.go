@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -136,6 +137,11 @@ func (s *specification) describeGreeting(l layout, whole []byte) (received, erro
 			r["reason"] = string(e.content)
 		case 4:
 			r["connection_key"] = e.content
+		case 5:
+			if len(e.content) != 4 {
+				return r, fmt.Errorf("a load of %d bytes, it must have 4", len(e.content))
+			}
+			r["load"] = uint64(binary.LittleEndian.Uint32(e.content))
 		}
 	}
 	if status, ok := r["status"].(uint64); ok {
