@@ -47,6 +47,24 @@ func TestAllocations(t *testing.T) {
 	expectNoAllocations(t, "seen when it is made", func() error { return c.Call(ctx, "number", result, seven) })
 }
 
+func TestAllocationsOfDirectedCalls(t *testing.T) {
+	gateway, there := newLocalTeller(t), newLocalPlace(t)
+	gateway.say(there.address, time.Minute)
+	c := newClient(t, gateway.address)
+	expectWork(t, c, 1, gateway.place, there)
+	ctx := context.Background()
+	for what, name := range map[string]string{"made where the server directs it": "work", "not directed": "stay"} {
+		nothing := client.Func0[client.None](c, name)
+		if _, err := nothing(ctx); err != nil {
+			t.Fatal(err)
+		}
+		expectNoAllocations(t, what, func() error { _, err := nothing(ctx); return err })
+	}
+	if there.executed.Load() < 2000 || gateway.executed.Load() < 2000 {
+		t.Errorf("%d calls were made there, and %d not", there.executed.Load(), gateway.executed.Load())
+	}
+}
+
 func expectNoAllocations(t *testing.T, what string, call func() error) {
 	t.Helper()
 	allocations := testing.AllocsPerRun(2000, func() {

@@ -40,6 +40,8 @@ type core struct {
 	// endpoint for each call.
 	only  endpoint
 	route *route
+	// directions say where calls go instead; nil if they are not followed.
+	directions *directions
 
 	// life is a context that ends with Close. Attempts to connect end with it.
 	life context.Context
@@ -93,6 +95,9 @@ func New(text string, options ...Option) (*Client, error) {
 	} else {
 		c.route = newRoute(c, parsed)
 	}
+	if config.direct != DirectOff && config.dial == nil {
+		c.directions = newDirections(c)
+	}
 	c.life, c.stop = context.WithCancel(context.Background())
 	c.calls.New = func() any { return newCall(c) }
 	return &Client{core: c, options: &c.options}, nil
@@ -112,7 +117,8 @@ func (c *Client) Address() string { return c.core.text }
 
 // Transport returns how calls travel on the present connection: observe.SharedMemory,
 // observe.UnixSocket, observe.TLS or observe.TCP. It returns "" if there is no connection. If the
-// address has several endpoints, it is about the one that was used last.
+// address has several endpoints, it is about the one that was used last. Calls that went where a
+// server had directed them do not count.
 func (c *Client) Transport() string {
 	current := c.core.present()
 	if current == nil {
@@ -177,6 +183,11 @@ func (c *core) lastConnections() []*connection {
 // anyOpening returns an attempt to connect that is under way, or nil. Preconditions: c.mu is
 // held.
 func (c *core) anyOpening() *opening {
+	if c.directions != nil {
+		if opening := c.directions.told.anyOpening(); opening != nil {
+			return opening
+		}
+	}
 	if c.route != nil {
 		return c.route.anyOpening()
 	}

@@ -22,6 +22,9 @@
 // server is stopping, it has too many calls, or it does not have the function. Statistics say
 // what is known of each.
 //
+// A server that passes calls on, such as a gateway, may say where a function can be called
+// directly. Calls go there, and come back if they cannot be made there: see WithDirect.
+//
 // Arguments and results may be *os.File and *net.TCPConn if a local server allows this
 // process to pass them. An argument still belongs to the caller, who may close it as
 // soon as the call has returned. A result belongs to the caller too; the files in a

@@ -21,7 +21,11 @@ type endpoint struct {
 	// opening is the attempt to connect that is under way, or nil; core.mu guards it.
 	opening *opening
 
-	// The rest is set only if a route chooses among several endpoints. index is the
+	// fullUntilNs is until when calls do not follow a direction to the endpoint, because it had no room.
+	fullUntilNs atomic.Uint64
+
+	// The rest is set only if a route chooses among several endpoints, or has those to which servers
+	// direct calls. index is the
 	// endpoint's place in the route. name is the host name for which the endpoint stands, or
 	// of which it is an answer. failures counts what went wrong, and lastFailure says what did
 	// last, or is empty if that is over; the lock of the route guards both.

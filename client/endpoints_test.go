@@ -27,7 +27,9 @@ type place struct {
 	// hold waits until holds is closed, and counts that in held.
 	holds chan struct{}
 	held  atomic.Int64
-	stop  func()
+	// elsewhere says where work and hold can be called directly; see server.Elsewhere.
+	elsewhere func(server.Peer) (string, time.Duration)
+	stop      func()
 }
 
 func newPlace(t *testing.T, address string) *place {
@@ -50,8 +52,13 @@ func (p *place) start(options ...server.Option) {
 	}
 	s, err := server.New(append(options, server.WithLogger(slog.New(slog.DiscardHandler)))...)
 	must(p.t, err)
-	must(p.t, s.Register("work", func() { p.executed.Add(1); time.Sleep(p.nap) }))
-	must(p.t, s.Register("hold", func() { p.held.Add(1); <-p.holds }))
+	var told []server.FunctionOption
+	if p.elsewhere != nil {
+		told = append(told, server.Elsewhere(p.elsewhere))
+	}
+	must(p.t, s.Register("work", func() { p.executed.Add(1); time.Sleep(p.nap) }, told...))
+	must(p.t, s.Register("hold", func() { p.held.Add(1); <-p.holds }, told...))
+	must(p.t, s.Register("stay", func() { p.executed.Add(1) }))
 	ctx, cancel := context.WithCancel(context.Background())
 	listener, err := s.Listen(ctx, p.address)
 	must(p.t, err)

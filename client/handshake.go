@@ -25,6 +25,9 @@ func (e *endpoint) features(conn net.Conn) wire.Feature {
 		// shares a clock with a caller on another machine.
 		features |= wire.FeatureSharedClock
 	}
+	if e.takesDirections(conn) {
+		features |= wire.FeatureDirections
+	}
 	if _, local := conn.(transport.LocalConn); !local {
 		return features
 	}
@@ -32,6 +35,16 @@ func (e *endpoint) features(conn net.Conn) wire.Feature {
 		features |= wire.FeatureSharedMemory | wire.FeatureStores
 	}
 	return features | wire.FeatureDescriptors
+}
+
+// takesDirections reports whether the client may follow what the server tells of other places. Where
+// it has been directed to itself, it does not.
+func (e *endpoint) takesDirections(conn net.Conn) bool {
+	if e.client.directions == nil || e.route != nil && e.route.optional {
+		return false
+	}
+	_, secure := conn.(transport.Identified)
+	return isLocal(conn) || secure && e.client.config.direct == DirectAny
 }
 
 // errNoWelcome is why a connection is given up before ctx has ended.

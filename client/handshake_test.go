@@ -22,7 +22,7 @@ func TestHello(t *testing.T) {
 	expectReply(t, wait(t, done), "")
 	hello := conn.hello
 	if hello.Software != "tester/1" || hello.FrameBytesMax != 100_000 || hello.ProcessID != uint32(os.Getpid()) ||
-		hello.Offered != wire.FeatureSharedClock|wire.FeatureSharedMemory|wire.FeatureDescriptors|wire.FeatureDescriptions|wire.FeaturePackedLists|wire.FeatureStores|wire.FeatureAsks || hello.ValueBytesMax != 0 || hello.Required != 0 || hello.ClockNs == 0 {
+		hello.Offered != wire.FeatureSharedClock|wire.FeatureSharedMemory|wire.FeatureDescriptors|wire.FeatureDescriptions|wire.FeaturePackedLists|wire.FeatureStores|wire.FeatureAsks|wire.FeatureDirections || hello.ValueBytesMax != 0 || hello.Required != 0 || hello.ClockNs == 0 {
 		t.Fatalf("got %+v", hello)
 	}
 }

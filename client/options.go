@@ -56,6 +56,7 @@ type config struct {
 	secure          Secure // nil: no tls: addresses
 	plainRefused    bool
 	silence         time.Duration // 0: as the address says
+	direct          Direct
 }
 
 func defaultConfig() config {
@@ -113,6 +114,8 @@ func (c *config) check() error {
 			c.valueBytesMax, wire.FrameBytesFloor, wire.ValueBytesMaxCeiling)
 	case c.spin > spin.Dedicated:
 		return fmt.Errorf("%v: it must be spin.Auto, spin.Off or spin.Dedicated", c.spin)
+	case c.direct > DirectAny:
+		return fmt.Errorf("direct %d: it must be client.DirectLocal, DirectOff or DirectAny", c.direct)
 	case c.drift > DriftIgnored:
 		return fmt.Errorf("drift %d: it must be client.DriftRefused, DriftLogged or DriftIgnored", c.drift)
 	case len(c.name) > softwareBytesMax:

@@ -316,6 +316,9 @@ func (a *arrival) wake(c *connection) {
 	r.reply = append(r.reply, a.payload...)
 	r.replyCodec, r.functionID = a.header.Codec, a.header.FunctionID
 	r.takeMetadata(a.extensions)
+	if len(a.extensions) > 0 && c.welcome.Accepted&wire.FeatureDirections != 0 && r.header.FunctionID == 0 && a.failure == nil {
+		c.client.directions.note(c, r.name, a.extensions)
+	}
 	if r == c.reader.own {
 		r.failure, r.answered = a.failure, true
 		return

@@ -68,6 +68,26 @@ func withFormer(failure *status.Error, former status.Outcome) *status.Error {
 // attempt sends the call once, on the first connection that takes it. count is the number of
 // the attempt.
 func (c *core) attempt(ctx context.Context, r *call, count int) *status.Error {
+	d := c.directions.of(r)
+	if d == nil {
+		return c.attemptHere(ctx, r, count)
+	}
+	r.at, r.spills = nil, false
+	direct, ended := c.directions.follow(ctx, r, d)
+	if ended {
+		return direct
+	}
+	failure := c.attemptHere(ctx, r, count)
+	if failure != nil && direct != nil {
+		said := *failure
+		said.Message += "\nwhere a server had directed it: " + direct.Message
+		return &said
+	}
+	return failure
+}
+
+// attemptHere is attempt without regard to directions.
+func (c *core) attemptHere(ctx context.Context, r *call, count int) *status.Error {
 	if c.route != nil {
 		return c.route.attempt(ctx, r, count)
 	}

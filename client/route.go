@@ -28,6 +28,9 @@ func nanoseconds(ms uint64) uint64 { return ms * uint64(time.Millisecond) }
 // has the rules; the route knows the time, the connections and what became of calls.
 type route struct {
 	client *core
+	// optional is set if the endpoints are those to which servers direct calls, which can be made
+	// without them as well.
+	optional bool
 
 	// direct is the connection to the nearest endpoint if no other is as near, so that calls
 	// use it without choosing. It is nil if that endpoint is left alone or not connected.
@@ -220,7 +223,7 @@ func (e *endpoint) begin() {
 // there. Preconditions: t.mu is held.
 func (t *route) promoteLocked(e *endpoint) {
 	current := e.current.Load()
-	if current == nil || e.name != nil || !t.set.Alone(e.index) {
+	if current == nil || e.name != nil || t.optional || !t.set.Alone(e.index) {
 		return
 	}
 	if state, rests := t.set.Look(e.index, t.client.clock.Ns()); state != endpoints.Ready || rests > 0 {
@@ -380,14 +383,14 @@ func (t *route) hasOthers(e *endpoint) bool {
 	if t.at[e.index] == e {
 		this = this.With(e.index)
 	}
-	return t.set.Others(this)
+	return t.optional || t.set.Others(this)
 }
 
 // share returns until when a call waits for a connection to an endpoint. It is limited if that
 // is before the call's deadline, because others are left.
 func (t *route) share(r *call, e *endpoint, s *search) (untilNs uint64, limited bool) {
 	t.mu.Lock()
-	others := t.set.Others((s.tried | s.absent).With(e.index))
+	others := t.optional || t.set.Others((s.tried | s.absent).With(e.index))
 	limit := t.client.config.endpointLimit()
 	if e.name.hasOtherFamilyLocked(e) {
 		limit = min(limit, otherFamilyDelay)
@@ -523,6 +526,13 @@ func (t *route) anyOpening() *opening {
 		}
 	}
 	return nil
+}
+
+// endpoints returns the endpoints, the nearest first.
+func (t *route) endpoints() []*endpoint {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.presentLocked()
 }
 
 // presentLocked returns the endpoints, the nearest first. Preconditions: t.mu is held.

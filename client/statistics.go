@@ -33,7 +33,7 @@ type Statistics struct {
 	// Waiting says how calls have waited for replies through shared memory.
 	Waiting Waiting
 	// Endpoints are the endpoints of the address, the nearest first. Each address of a host
-	// name that was looked up is one.
+	// name that was looked up is one. Those to which servers have directed calls come last.
 	Endpoints []EndpointStatistics
 }
 
@@ -53,6 +53,9 @@ type EndpointStatistics struct {
 	FailuresTotal uint64
 	// Rests is for how long calls still leave the endpoint alone.
 	Rests time.Duration
+	// Told is set if the endpoint is not one of the address: a server has directed calls of some
+	// functions there, see WithDirect.
+	Told bool
 }
 
 // Waiting says how calls have waited for their replies while they used shared memory.
@@ -107,12 +110,14 @@ func (c *core) endpointStatistics() []EndpointStatistics {
 }
 
 func (c *core) endpointsInOrder() []*endpoint {
-	if c.route == nil {
-		return []*endpoint{&c.only}
+	all := []*endpoint{&c.only}
+	if c.route != nil {
+		all = c.route.endpoints()
 	}
-	c.route.mu.Lock()
-	defer c.route.mu.Unlock()
-	return c.route.presentLocked()
+	if c.directions != nil {
+		all = append(all, c.directions.told.endpoints()...)
+	}
+	return all
 }
 
 // statistics says what is known of an endpoint, except for its connections.
@@ -124,10 +129,15 @@ func (e *endpoint) statistics() EndpointStatistics {
 	if e.route == nil {
 		return counted
 	}
+	counted.Told = e.route.optional
 	e.route.mu.Lock()
 	defer e.route.mu.Unlock()
 	counted.FailuresTotal = e.failures
-	state, restsNs := e.route.set.Look(e.index, e.client.clock.Ns())
+	nowNs := e.client.clock.Ns()
+	state, restsNs := e.route.set.Look(e.index, nowNs)
+	if full := e.fullUntilNs.Load(); restsNs == 0 && nowNs < full {
+		state, restsNs = endpoints.Full, full-nowNs
+	}
 	if counted.Rests = time.Duration(restsNs); restsNs > 0 {
 		counted.State = endpointStates[state]
 	}

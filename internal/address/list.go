@@ -59,6 +59,20 @@ func (a Address) At(target string) Address {
 	return a
 }
 
+// ToldBy returns the address as it is used by somebody whom the server at another address has told it. Of
+// its parameters only name counts. The others are those of that other address, if it has the same scheme.
+func (a Address) ToldBy(teller Address) Address {
+	made := Address{}
+	if teller.Network == a.Network {
+		made = teller
+	}
+	made.Network, made.Target, made.Host, made.TLS.Name = a.Network, a.Target, a.Host, a.TLS.Name
+	if made.text = a.Network + ":" + a.Target; a.TLS.Name != "" {
+		made.text += "?name=" + a.TLS.Name
+	}
+	return made
+}
+
 // schemes are the ways in which an endpoint can begin, with the colon.
 var schemes = []string{"unix:", "tcp:", "tls:", "embed:"}
 

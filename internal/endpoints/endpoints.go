@@ -156,6 +156,17 @@ func (s *Set) Pick(nowNs uint64, random Random, not Bits) (index int, rests, fou
 	return index, false, true
 }
 
+// Take reports whether a call may go to an endpoint that somebody else has chosen, as Pick would choose
+// it: after a rest, one call may.
+func (s *Set) Take(index int, nowNs uint64) bool {
+	m := &s.members[index]
+	if !m.usable(nowNs) {
+		return false
+	}
+	m.lease(nowNs)
+	return true
+}
+
 // prefers reports whether a call goes to an endpoint instead of to another one. Loads give chances and
 // do not decide: all callers hear the same, and would all go to the same endpoint until they hear more.
 func (s *Set) prefers(index, other int, nowNs uint64, random Random) bool {

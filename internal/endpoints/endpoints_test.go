@@ -119,6 +119,31 @@ func TestOneTriesAfterARest(t *testing.T) {
 	expectPick(t, s, over, 0, false, 0)
 }
 
+// The same holds for an endpoint that was chosen by others.
+func TestTake(t *testing.T) {
+	s, random := newSet(false, 2), newRandom(1)
+	s.Failed(0, 0, random)
+	const over = 150 * ms
+	for _, step := range []struct {
+		nowNs uint64
+		index int
+		want  bool
+	}{{1, 0, false}, {1, 1, true}, {over, 0, true}, {over, 0, false}, {over, 1, true}} {
+		if got := s.Take(step.index, step.nowNs); got != step.want {
+			t.Errorf("after %d ns, endpoint %d: %v, want %v", step.nowNs, step.index, got, step.want)
+		}
+	}
+	s.Succeeded(0)
+	s.Silent(0, over, random)
+	if s.Take(0, 10*over) {
+		t.Error("a call tries one that was silent")
+	}
+	s.Remove(1)
+	if s.Take(1, 10*over) {
+		t.Error("taken although it was removed")
+	}
+}
+
 // An endpoint that is tried beside calls takes none until it is back.
 func TestTriedBesideCalls(t *testing.T) {
 	s, random := newSet(true, 1, 1), newRandom(1)

@@ -44,9 +44,9 @@ var partitions = []partition{
 		// A function as a server describes it, and the types that callers use it with.
 		{"describedFunction", "functionTable", "usage"},
 		// A call and the connection that it waits on, up to the client that makes connections
-		// and chooses among endpoints.
-		{"arrival", "call", "callTable", "connection", "core", "counts", "ending", "endpoint", "endpointFailure", "hostName", "interceptedCall",
-			"interceptedReply", "interceptedRequest", "lostConnection", "reader", "role", "route", "search", "slot", "state"},
+		// and chooses among endpoints, or follows directions.
+		{"arrival", "call", "callTable", "connection", "core", "counts", "direction", "directions", "ending", "endpoint", "endpointFailure", "hostName", "interceptedCall",
+			"interceptedReply", "interceptedRequest", "lostConnection", "reader", "role", "route", "search", "slot", "state", "toldPlace"},
 	}},
 }
 
