@@ -98,15 +98,14 @@
  * request a duplicate, and nearcall_take_file() hands out what came with a reply; the
  * library closes everything else. A forked child has copies of both, as of all descriptors.
  *
- * OTHER MACHINES. What goes to a "tcp:" address can be read and changed on the way. To another
- * machine that is logged once (nearcall_hooks.h), or refused with NEARCALL_NO_PLAIN_TCP or
- * ?plain=refuse. The kernel ends a connection whose other end does not answer at all for 30
- * seconds, or for ?silence=MS or silence_ms (100 to 300000), up to two seconds late. A "tls:"
- * address is TCP with TLS 1.3, by OpenSSL 3 (libssl.so.3), which is loaded for such an address
- * only. PEM files are named in the options or in the address ("?ca=PATH&cert=PATH&key=PATH&
- * name=HOST"), which comes first, and are read again when they have changed. If one side does not
- * accept the other, the error is NEARCALL_E_UNAUTHENTICATED, not executed. A fork while another
- * thread is inside OpenSSL is not safe: see docs/guides/c.md.
+ * OTHER MACHINES, of which an address may name several: see nearcall_endpoints.h. Whatever goes
+ * to a "tcp:" address can be read and changed on the way. To another machine that is logged once
+ * (nearcall_hooks.h), or refused with NEARCALL_NO_PLAIN_TCP or ?plain=refuse. The kernel ends a
+ * connection whose other end answers nothing for 30 seconds, or for ?silence=MS or silence_ms (100
+ * to 300000), up to two seconds late. A "tls:" address is TCP with TLS 1.3, by OpenSSL 3, which is
+ * loaded for it. PEM files are named in the options or in the address ("?ca=PATH&cert=PATH&
+ * key=PATH&name=HOST"), which comes first, and are read again when they have changed. If a side does
+ * not accept the other: NEARCALL_E_UNAUTHENTICATED, not executed. See docs/guides/c.md for forks.
  *
  * SAME PROCESS. "embed:/path/of/library.so" names a Go library, built by `nearcall build`,
  * which this process loads. nearcall_call() and nearcall_request_call() then run the
@@ -591,6 +590,7 @@ NEARCALL_API nearcall_call_id nearcall_next_finished(nearcall_client *client);
 #endif
 
 #include "nearcall_calls.h"
+#include "nearcall_endpoints.h"
 #include "nearcall_hooks.h"
 #include "nearcall_signals.h"
 #include "nearcall_values.h"

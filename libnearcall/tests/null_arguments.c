@@ -87,6 +87,7 @@ static void questions_without_a_handle(void)
     CHECK_INT(nearcall_interrupted(NULL), 0);
     CHECK_INT(nearcall_server_process_id(NULL), 0);
     CHECK_INT(nearcall_transport(NULL)[0], 0);
+    CHECK_INT(nearcall_endpoint(NULL)[0], 0);
     CHECK(nearcall_error_message(NULL)[0] != '\0');
     CHECK_INT(nearcall_error_code(NULL), -NEARCALL_E_RESOURCE_EXHAUSTED);
     CHECK_INT(nearcall_error_outcome(NULL), NEARCALL_OUTCOME_NOT_EXECUTED);

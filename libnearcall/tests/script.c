@@ -47,16 +47,50 @@ void script_start(struct script *script, void (*play)(struct script *), void *ar
     begin(script, play, argument);
 }
 
+/* Also where connections to a script that has ended are not over yet. */
+static void listen_at(struct script *script, const struct sockaddr_in *at)
+{
+    int yes = 1;
+    script->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(script->listener >= 0);
+    CHECK(setsockopt(script->listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0);
+    CHECK(bind(script->listener, (const struct sockaddr *)at, sizeof(*at)) == 0);
+}
+
 void script_start_tcp(struct script *script, void (*play)(struct script *), void *argument)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof(at);
-    script->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(script->listener >= 0);
-    CHECK(bind(script->listener, (struct sockaddr *)&at, sizeof(at)) == 0);
+    listen_at(script, &at);
     CHECK(getsockname(script->listener, (struct sockaddr *)&at, &bytes) == 0);
     snprintf(script->address, sizeof(script->address), "tcp:127.0.0.1:%d", ntohs(at.sin_port));
     begin(script, play, argument);
+}
+
+static void listen_at_path(struct script *script)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s", script->address + strlen("unix:"));
+    unlink(at.sun_path);
+    script->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(script->listener >= 0);
+    CHECK(bind(script->listener, (struct sockaddr *)&at, sizeof(at)) == 0);
+}
+
+static void listen_at_port(struct script *script)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    at.sin_port = htons((uint16_t)atoi(strrchr(script->address, ':') + 1));
+    listen_at(script, &at);
+}
+
+void script_start_again(struct script *script)
+{
+    if (strncmp(script->address, "unix:", strlen("unix:")) == 0)
+        listen_at_path(script);
+    else
+        listen_at_port(script);
+    begin(script, script->play, script->argument);
 }
 
 void script_end(struct script *script)

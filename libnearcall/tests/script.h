@@ -30,6 +30,7 @@ struct script {
 
 void script_start(struct script *script, void (*play)(struct script *), void *argument);
 void script_start_tcp(struct script *script, void (*play)(struct script *), void *argument);
+void script_start_again(struct script *script); /* one that has ended, at the same address */
 void script_end(struct script *script); /* waits for the script and closes all */
 
 /* From the test: lets the script go on. From the script: waits for that. */

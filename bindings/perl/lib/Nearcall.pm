@@ -216,8 +216,9 @@ threads and installs no signal handlers; yours run while a call waits.
     my $go = Nearcall->new( $address, %options );
 
 The address is C<unix:/path>, C<unix:@name> (with C<allow_abstract>), C<tcp:host:port>, C<tls:host:port>: see L</TLS>,
-or C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>. An address with several endpoints, which clients in Go
-take, is refused. Nothing is connected before the first call. C<new>
+or C<embed:/path/of/library.so>: see L</GO IN THE SAME PROCESS>. It may have several endpoints, such as
+C<unix:/run/shop.sock | tls:b:7000,c:7000>, of which a call uses the nearest one that works; F<docs/guides/endpoints.md>
+says how. Nothing is connected before the first call. C<new>
 throws a L<Nearcall::Error> for an address that it cannot understand and for a library that cannot be loaded, and
 croaks for an option that does not exist. The options are:
 

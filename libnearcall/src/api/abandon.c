@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "calls/calls.h"
 #include "connection/connection.h"
+#include "connection/endpoint.h"
 #include "connection/stores.h"
 #include "memory/memory.h"
 #include "request/request.h"
@@ -14,9 +15,13 @@
 static void end_sleeper(nearcall_client *client)
 {
     struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, false, NC_ENDED_HERE};
+    if (client->endpoints)
+        client->endpoints->is_dropped = true;
     if (client->connection.state != NC_CLOSED)
         nc_connection_lost(client, &loss, "the connection to %s was closed by " NC_ABANDONED,
                            client->address_text);
+    if (client->endpoints)
+        client->endpoints->is_dropped = client->endpoints->is_pinned = false;
     nc_sync_abandon(client);
     nc_calls_free_unknown(client);
     nc_writer_drop(client);
@@ -31,6 +36,7 @@ static void end_half_way(nearcall_client *client)
     nc_memory_abandon(&client->connection.memory);
     nc_stores_close(&client->connection.stores);
     nc_connection_orphan(client, false);
+    nc_endpoints_abandon(client);
     memset(&client->embed.reply, 0, sizeof(client->embed.reply));
     nc_calls_after_leaving(client);
     nc_forget_half_changed(client);

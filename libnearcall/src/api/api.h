@@ -1,6 +1,6 @@
 /* What users call, and what only that needs: coming in and leaving, opening and closing, requests, event
  * loops, generated code, what a server has, and the calls that stay in this process.
- * May include: base, wire, msgpack, schema, embed, transport, memory, handle, functions, calls, request, connection,
+ * May include: base, choice, wire, msgpack, schema, embed, transport, memory, handle, functions, calls, request, connection,
  * receive, send, connect, wait. */
 #ifndef NC_API_H
 #define NC_API_H
@@ -51,6 +51,11 @@ int nc_invalid_option(nearcall_client *client, const char *option, long long val
 
 /* Reads a struct that begins with struct_size, as base/sized.h says. */
 int nc_read_options(nearcall_client *client, const void *given, void *options, size_t options_bytes);
+
+/* ---- address.c ---- */
+
+/* Reads the address that a handle is opened with, and what its endpoints need. */
+int nc_keep_address(nearcall_client *client, const char *address, const nearcall_options *options);
 
 /* ---- hooks.c ---- */
 

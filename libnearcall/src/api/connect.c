@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "calls/calls.h"
 #include "connect/connect.h"
+#include "connect/endpoints.h"
 #include "connection/connection.h"
 #include "memory/memory.h"
 #include "wait/wait.h"
@@ -29,12 +30,14 @@ static int connect_without_blocking(nearcall_client *client, int64_t timeout_ms)
         client->connects = true;
         client->connect_until_ns = until_ns;
         client->connect_code = 0;
+        if (client->endpoints)
+            nc_endpoints_choose(client, NULL, false);
     }
     if (client->connection.state != NC_CLOSED)
         nc_connection_advance(client, nc_poll_now(client));
     if (nc_connection_is_over(client))
         nc_connection_close(client);
-    if (client->connection.state == NC_CLOSED && client->connect_code == 0) /* none, or drained */
+    if (client->connection.state == NC_CLOSED && client->connect_code == 0) /* none, or drained, or to the next endpoint */
         nc_connection_start(client, client->connect_until_ns);
     if (nc_connection_usable(client))
         return NEARCALL_OK;
@@ -52,6 +55,7 @@ static int connect_blocking(nearcall_client *client, int64_t timeout_ms)
     if (!call)
         return nc_fail_table_full(client);
     call->synchronous = true;
+    nc_endpoints_begin(client, call);
     int r = nc_make_ready(client, call);
     if (call->state == NC_CALL_FINISHED)
         return nc_call_deliver(client, call, NULL);
@@ -110,6 +114,13 @@ NEARCALL_API const char *nearcall_transport(const nearcall_client *client)
     if (nc_memory_is_used(&client->connection.memory))
         return "shared memory";
     return client->connection.transport->name;
+}
+
+NEARCALL_API const char *nearcall_endpoint(const nearcall_client *client)
+{
+    if (!client || nc_forked(&client->guard) || (client->connection.state != NC_READY && !client->embed.is_direct))
+        return "";
+    return client->address_text;
 }
 
 NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client)

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "calls/calls.h"
 #include "connection/connection.h"
+#include "connection/endpoint.h"
 #include "connection/stores.h"
 #include "connection/watch.h"
 #include "memory/memory.h"
@@ -37,6 +38,7 @@ void nc_after_fork(nearcall_client *client)
     nc_embed_after_fork(client);
     client->random = nc_random_seed(client);
     nc_connection_orphan(client, trust_memory); /* first: there is room for what follows then */
+    nc_endpoints_orphan(client, trust_memory);
     nc_watch_after_fork(client);
     client->waiting = NULL;
     client->connects = false;

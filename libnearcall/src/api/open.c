@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "calls/calls.h"
 #include "connection/connection.h"
+#include "connection/endpoint.h"
 #include "connection/stores.h"
 #include "connection/watch.h"
 #include "functions/functions.h"
@@ -16,7 +17,6 @@
 #include "request/request.h"
 #include "transport/files.h"
 #include "transport/tls.h"
-#include "transport/transport.h"
 #include "wait/wait.h"
 #include "wire/wire.h"
 
@@ -105,59 +105,6 @@ static int keep_options(nearcall_client *client, const nearcall_options *given)
     return NEARCALL_OK;
 }
 
-static const struct nc_transport *transport_of(enum nc_address_kind kind)
-{
-    switch (kind) {
-    case NC_ADDRESS_EMBED: return &nc_transport_embed;
-    case NC_ADDRESS_TCP: return &nc_transport_tcp;
-    case NC_ADDRESS_TLS: return &nc_transport_tls;
-    default: return &nc_transport_unixsocket;
-    }
-}
-
-/* What the address says comes before the option. */
-static struct nc_part either(const struct nc_part *part, const char *option)
-{
-    return part->data || !option ? *part : (struct nc_part){option, strlen(option)};
-}
-
-static int open_tls(nearcall_client *client, const nearcall_options *options)
-{
-    const struct nc_address *address = &client->address;
-    char words[NC_TLS_WORDS_BYTES];
-    struct nc_tls_settings settings = {
-        .authorities = either(&address->authorities, options->tls_authorities),
-        .certificate = either(&address->certificate, options->tls_certificate),
-        .key = either(&address->key, options->tls_key),
-        .server_name = either(&address->server_name, options->tls_server_name),
-    };
-    if (nc_tls_open(&client->tls, &settings, words, sizeof(words)) == 0)
-        return NEARCALL_OK;
-    return nc_fail(client, client->tls ? NEARCALL_E_INVALID_ARGUMENT : NEARCALL_E_RESOURCE_EXHAUSTED,
-                   NEARCALL_OUTCOME_NOT_EXECUTED, "%s", words);
-}
-
-static int keep_address(nearcall_client *client, const char *address, const nearcall_options *options)
-{
-    const char *reason;
-    if (!address)
-        return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "the address is NULL");
-    if (nc_address_parse(&client->address, address,
-                         client->options.flags & NEARCALL_ALLOW_ABSTRACT, &reason) < 0)
-        return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "%.256s is no address: %s", address, reason);
-    client->connection.transport = transport_of(client->address.kind);
-    client->address_text = copy_of(address);
-    if (!client->address_text)
-        return nc_fail_no_memory(client, "the address");
-    if (!client->address.has_silence)
-        client->address.silence_ms = (uint32_t)options->silence_ms;
-    if (client->address.kind == NC_ADDRESS_TLS)
-        return open_tls(client, options);
-    return client->address.kind == NC_ADDRESS_EMBED ? nc_embed_open(client) : NEARCALL_OK;
-}
-
 static int fill(nearcall_client *client, const char *address, const nearcall_options *given)
 {
     nearcall_options options = NEARCALL_OPTIONS_INIT;
@@ -167,7 +114,7 @@ static int fill(nearcall_client *client, const char *address, const nearcall_opt
     if (r == NEARCALL_OK)
         r = keep_options(client, &options);
     if (r == NEARCALL_OK)
-        r = keep_address(client, address, &options);
+        r = nc_keep_address(client, address, &options);
     return r;
 }
 
@@ -230,6 +177,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_writer_drop(client);
     nc_connection_close(client);
     nc_memory_release(&client->connection.memory);
+    nc_endpoints_close(client);
     nc_calls_free(&client->calls);
     nc_files_release(&client->lent_files);
     nc_metadata_free(&client->lent_metadata);
@@ -241,6 +189,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_buffer_free(&client->request.buffer);
     nc_functions_free(&client->functions);
     nc_embed_free(&client->embed);
+    nc_endpoints_free(client);
     nc_tls_free(client->tls);
     nc_watch_free(client);
     nc_fork_guard_free(&client->guard);
@@ -256,9 +205,14 @@ NEARCALL_API void nearcall_disconnect(nearcall_client *client)
     if (nc_enter(client) < 0)
         return;
     nc_sync_abandon(client);
+    if (client->endpoints)
+        client->endpoints->is_dropped = true;
     if (client->connection.state != NC_CLOSED)
         nc_connection_lost(client, &loss, "the connection to %s was dropped by this program",
                            client->address_text);
+    nc_endpoints_close(client);
+    if (client->endpoints)
+        client->endpoints->is_dropped = false;
     client->connects = false;
     nc_buffer_free(&client->connection.in);
     nc_buffer_free(&client->connection.out);

@@ -77,12 +77,20 @@ NEARCALL_API int nearcall_events(const nearcall_client *client)
     return is_usable(client) ? POLLIN : 0;
 }
 
+/* One endpoint has failed, and nearcall_connect() goes on to the next one. */
+static bool goes_on_connecting(const nearcall_client *client)
+{
+    return client->endpoints && client->connects && client->connect_code == 0 && client->connection.state == NC_CLOSED;
+}
+
 /* What nearcall_process() does at once, without the descriptor having told. */
 static bool is_due(const nearcall_client *client)
 {
     const struct nc_calls *calls = &client->calls;
     if (frames_wait(client) || client->connection.reading_left || nc_connection_holds(&client->connection) ||
         (calls->unreported && calls->finished.first))
+        return true;
+    if (goes_on_connecting(client))
         return true;
     if (!calls->pending.first)
         return false;
@@ -124,8 +132,12 @@ static void connect_for_pending(nearcall_client *client)
 {
     if (nc_connection_is_over(client))
         nc_connection_close(client);
-    if (client->connection.state == NC_CLOSED && client->calls.pending.first)
+    if (client->connection.state != NC_CLOSED)
+        return;
+    if (client->calls.pending.first)
         nc_connection_start(client, nc_calls_pending_deadline_ns(client));
+    else if (goes_on_connecting(client))
+        nc_connection_start(client, client->connect_until_ns);
 }
 
 /* Mostly the second read finds nothing: only then it is worth a look at the clock. */

@@ -249,25 +249,79 @@ static bool begins_endpoint(const char *text)
     return false;
 }
 
-/* Whether text has several endpoints: groups with bars between them, or hosts with commas.
- * A path may have both in it, so a bar counts only if an endpoint follows. */
-static bool is_list(const char *text)
+/* ---- Several endpoints ---- */
+
+static struct nc_part trimmed(const char *text, size_t bytes)
 {
-    for (const char *bar = strchr(text, '|'); bar; bar = strchr(bar + 1, '|'))
-        if (begins_endpoint(bar + 1 + strspn(bar + 1, " ")))
-            return true;
-    if (strncmp(text, "tcp:", 4) != 0 && strncmp(text, "tls:", 4) != 0)
-        return false;
-    return memchr(text, ',', strcspn(text, "?")) != NULL;
+    for (; bytes > 0 && *text == ' '; bytes--)
+        text++;
+    while (bytes > 0 && text[bytes - 1] == ' ')
+        bytes--;
+    return (struct nc_part){text, bytes};
+}
+
+/* The group that text begins with. A path may have bars in it, so a bar ends a group only if an endpoint
+ * follows. *ret_next is what follows, or NULL. */
+static struct nc_part first_group(const char *text, const char **ret_next)
+{
+    const char *bar = strchr(text, '|');
+    while (bar && !begins_endpoint(bar + 1 + strspn(bar + 1, " ")))
+        bar = strchr(bar + 1, '|');
+    *ret_next = bar ? bar + 1 + strspn(bar + 1, " ") : NULL;
+    size_t bytes = bar ? (size_t)(bar - text) : strlen(text);
+    while (bar && bytes > 0 && text[bytes - 1] == ' ')
+        bytes--;
+    return (struct nc_part){text, bytes};
+}
+
+/* Where the next endpoint begins in the rest of a group, or its end: only hosts can be several, because a path
+ * may have commas in it. */
+static const char *end_of_host(const char *text, const char *end, bool has_hosts)
+{
+    const char *comma = has_hosts ? memchr(text, ',', (size_t)(end - text)) : NULL;
+    return comma ? comma : end;
+}
+
+static unsigned split_group(struct nc_part group, unsigned distance, struct nc_endpoint_text *endpoints,
+                            unsigned count_max)
+{
+    const char *end = group.data + group.bytes;
+    const char *question = memchr(group.data, '?', group.bytes);
+    const char *targets_end = question ? question : end;
+    bool has_hosts = strncmp(group.data, "tcp:", 4) == 0 || strncmp(group.data, "tls:", 4) == 0;
+    unsigned count = 0;
+    for (const char *from = group.data, *to = from; to < targets_end || count == 0; from = to + 1, count++) {
+        to = end_of_host(from, targets_end, has_hosts);
+        if (count >= count_max)
+            continue;
+        endpoints[count] = (struct nc_endpoint_text){
+            .target = has_hosts ? trimmed(from, (size_t)(to - from)) : (struct nc_part){from, (size_t)(to - from)},
+            .scheme = {group.data, count ? strlen("tcp:") : 0},
+            .parameters = {targets_end, (size_t)(end - targets_end)},
+            .group = distance,
+        };
+    }
+    return count;
+}
+
+unsigned nc_address_split(const char *text, struct nc_endpoint_text *endpoints, unsigned count_max)
+{
+    unsigned count = 0;
+    for (unsigned distance = 0; text; distance++) {
+        struct nc_part group = first_group(text, &text);
+        unsigned told = count < count_max ? count : count_max;
+        count += split_group(group, distance, endpoints + told, count_max - told);
+    }
+    return count;
 }
 
 int nc_address_parse(struct nc_address *address, const char *text, bool allow_abstract,
                      const char **ret_reason)
 {
+    struct nc_endpoint_text none[1];
     memset(address, 0, sizeof(*address));
-    if (is_list(text))
-        return refuse(ret_reason, "it has several endpoints, and this library takes one; "
-                                  "clients in Go take a list");
+    if (nc_address_split(text, none, 0) > 1)
+        return refuse(ret_reason, "it has several endpoints, and one is needed here: only callers take a list");
     size_t bytes = strcspn(text, "?");
     if (parse_target(address, text, bytes, allow_abstract, ret_reason) < 0)
         return -1;

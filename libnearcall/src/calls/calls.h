@@ -153,6 +153,13 @@ int nc_outcome_of_expiry(const nearcall_client *client, const struct nc_call *ca
  * for it. */
 void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool before_welcome);
 
+/* Whether the connection that is lost has taken something of a call: otherwise it may have ended long ago. */
+bool nc_calls_are_touched(const nearcall_client *client, const struct nc_loss *loss);
+
+/* Finishes the calls that wait for a connection, or only those that are waited for from their beginning: there was
+ * none, as client->lost_text says. */
+void nc_calls_end_waiting(nearcall_client *client, int code, bool retryable, bool synchronous_only);
+
 /* The server serves nothing above the id it names, and nothing it has not got,
  * whatever it names. */
 void nc_calls_drain(nearcall_client *client, uint64_t last_served_id);

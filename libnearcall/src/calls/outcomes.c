@@ -81,19 +81,33 @@ static void note_for_asking(nearcall_client *client, const struct nc_call *call,
     *asking = (struct nc_asking){.is_possible = true,
                                  .retryable = loss->retryable,
                                  .call_id = call->id,
+                                 .endpoint = client->endpoints ? client->endpoints->active : 0,
                                  .server_instance = welcome->server_instance,
                                  .until_ns = nc_after_ms(nc_now_ns(), NC_ENDED_CONNECTION_MS)};
     memcpy(asking->payload, welcome->key, NC_CONNECTION_KEY_BYTES);
     nc_put_u64(asking->payload + NC_CONNECTION_KEY_BYTES, call->id);
 }
 
+static bool is_untouched(const nearcall_client *client, const struct nc_call *call, const struct nc_loss *loss)
+{
+    if (call->by_memory)
+        return loss->end != NC_ENDED_HERE && mark_of(client, call) == NC_MARK_NONE;
+    return nc_frame_is_untouched(client, call);
+}
+
+bool nc_calls_are_touched(const nearcall_client *client, const struct nc_loss *loss)
+{
+    for (const struct nc_call *call = client->calls.used; call; call = call->next)
+        if (nc_call_is_on_connection(call) && !is_untouched(client, call, loss))
+            return true;
+    return false;
+}
+
 static void lose(nearcall_client *client, struct nc_call *call, const struct nc_loss *loss)
 {
     int outcome = outcome_of_loss(client, call, loss);
     bool too_late = call->state == NC_CALL_CANCELLING;
-    call->untouched = call->by_memory ? loss->end != NC_ENDED_HERE &&
-                                            mark_of(client, call) == NC_MARK_NONE
-                                      : nc_frame_is_untouched(client, call);
+    call->untouched = is_untouched(client, call, loss);
     nc_call_finish(client, call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : loss->code, outcome,
                    client->lost_text);
     call->retryable = loss->retryable && !too_late && nc_outcome_permits_again(call, outcome);

@@ -49,3 +49,13 @@ void nc_connection_expect(nearcall_client *client, int64_t deadline_ns)
     if (deadline_ns > connection->connect_deadline_ns)
         wait_until(connection, deadline_ns);
 }
+
+void nc_calls_end_waiting(nearcall_client *client, int code, bool retryable, bool synchronous_only)
+{
+    for (struct nc_call *call = client->calls.used; call; call = call->next) {
+        if (call->state != NC_CALL_PENDING || (synchronous_only && !call->synchronous))
+            continue;
+        nc_call_finish(client, call, code, NEARCALL_OUTCOME_NOT_EXECUTED, client->lost_text);
+        call->retryable = retryable;
+    }
+}

@@ -11,9 +11,11 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "calls/calls.h"
+#include "connect/endpoints.h"
 #include "connect/greeting.h"
 #include "connect/secure.h"
 #include "connection/connection.h"
+#include "connection/endpoint.h"
 #include "connection/output.h"
 #include "receive/receive.h"
 #include "send/send.h"
@@ -161,6 +163,8 @@ static bool adopt(nearcall_client *client, int fd)
     client->connection.fd = fd;
     client->connection.device = status.st_dev;
     client->connection.inode = status.st_ino;
+    if (client->endpoints)
+        nc_endpoint_keep_socket(client);
     nc_identity_begin(client);
     return true;
 }
@@ -200,12 +204,20 @@ static void try_candidates(nearcall_client *client, int error)
     }
 }
 
-void nc_connection_start(nearcall_client *client, int64_t deadline_ns)
+static void limit(nearcall_client *client, int64_t deadline_ns)
+{
+    if (!client->endpoints) {
+        nc_connection_limit(client, deadline_ns);
+        return;
+    }
+    client->endpoints->at[client->endpoints->active]->given_up = false;
+    nc_endpoints_limit(client, deadline_ns);
+}
+
+void nc_connection_begin(nearcall_client *client, int64_t deadline_ns)
 {
     struct nc_connection *connection = &client->connection;
-    client->now_ns = nc_now_ns();
-    nc_connection_limit(client, deadline_ns);
-    client->nobody_listens = false;
+    limit(client, deadline_ns);
     connection->candidate = 0;
     connection->backlog_tries = 0;
     connection->welcome_patience_ns = NC_WELCOME_TIMEOUT_MS * NC_NS_PER_MS;
@@ -216,6 +228,14 @@ void nc_connection_start(nearcall_client *client, int64_t deadline_ns)
         return;
     }
     try_candidates(client, ECONNREFUSED);
+}
+
+void nc_connection_start(nearcall_client *client, int64_t deadline_ns)
+{
+    client->now_ns = nc_now_ns();
+    client->nobody_listens = false;
+    if (!client->endpoints || nc_endpoints_next(client, deadline_ns))
+        nc_connection_begin(client, deadline_ns);
 }
 
 static void finish_connect(nearcall_client *client)
@@ -273,9 +293,20 @@ static void check_connect_deadline(nearcall_client *client)
         [NC_SECURING] = "it did not go on with the handshake of TLS",
         [NC_HELLO] = "it did not send its welcome",
     };
-    if (client->now_ns >= client->connection.connect_deadline_ns)
-        nc_connection_lost(client, &loss, "no connection to %s in time: %s", client->address_text,
-                           stages[client->connection.state]);
+    if (client->now_ns < client->connection.connect_deadline_ns)
+        return;
+    if (client->endpoints) { /* calls that wait have deadlines of their own */
+        client->endpoints->was_silent = true;
+        loss = (struct nc_loss){-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
+    }
+    nc_connection_lost(client, &loss, "no connection to %s in time: %s", client->address_text,
+                       stages[client->connection.state]);
+}
+
+static bool share_is_over(const nearcall_client *client)
+{
+    const struct nc_endpoints *endpoints = client->endpoints;
+    return endpoints && !endpoints->is_beside && client->now_ns >= endpoints->share_until_ns;
 }
 
 void nc_connection_advance(nearcall_client *client, int events)
@@ -320,4 +351,6 @@ void nc_connection_advance(nearcall_client *client, int events)
     }
     if (connection->state != NC_READY && connection->state != NC_CLOSED)
         check_connect_deadline(client);
+    if (connection->state != NC_READY && connection->state != NC_CLOSED && share_is_over(client))
+        nc_endpoints_give_up(client);
 }

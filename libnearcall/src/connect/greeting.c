@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/rights.h"
 #include "connection/connection.h"
+#include "connection/endpoint.h"
 #include "connection/stores.h"
 #include "memory/memory.h"
 #include "receive/receive.h"
@@ -161,7 +162,10 @@ static void read_welcome(nearcall_client *client)
     connection->looked_ns = client->now_ns;
     nc_log(client, NEARCALL_LOG_INFO, "connected to %s, process %u", client->address_text,
            connection->welcome.process_id);
-    client->connects = false;
+    if (client->endpoints)
+        nc_endpoint_welcomed(client);
+    if (!client->endpoints || !client->endpoints->is_beside)
+        client->connects = false;
     set_mode(client);
     nc_stores_agree(client);
     nc_agree_on_descriptors(client);

@@ -1,6 +1,6 @@
 /* A connection as it stands: whose its descriptor is, what is waited for, what the kernel has not
  * taken yet, what event loops watch, and its end. Nothing is sent or received here.
- * May include: base, wire, transport, memory, handle, calls, request. */
+ * May include: base, choice, wire, transport, memory, handle, calls, request. */
 #ifndef NC_CONNECTION_H
 #define NC_CONNECTION_H
 

@@ -8,6 +8,7 @@
 #include "base/rights.h"
 #include "calls/calls.h"
 #include "connection/connection.h"
+#include "connection/endpoint.h"
 #include "connection/stores.h"
 #include "connection/watch.h"
 #include "memory/memory.h"
@@ -46,6 +47,8 @@ void nc_connection_close_socket(nearcall_client *client)
         close(connection->fd);
     }
     connection->fd = -1;
+    if (client->endpoints)
+        nc_endpoint_keep_socket(client);
     if (connection->tls)
         nc_tls_stream_free(connection->tls);
     connection->tls = NULL;
@@ -80,6 +83,10 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, con
     vsnprintf(client->lost_text, sizeof(client->lost_text), format, arguments);
     va_end(arguments);
     nc_log(client, NEARCALL_LOG_WARNING, "%s", client->lost_text);
+    if (client->endpoints && nc_endpoint_lost(client, loss, before_welcome)) {
+        nc_connection_close(client);
+        return;
+    }
     client->lost_code = loss->code;
     client->connect_code = before_welcome ? loss->code : 0;
     client->lost_outcome = before_welcome ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_UNKNOWN;

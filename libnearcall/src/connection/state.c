@@ -35,17 +35,24 @@ int64_t nc_output_stuck_ns(const struct nc_connection *connection)
                : NC_NEVER;
 }
 
+/* Until when a connection that is being made is waited for. */
+static int64_t connect_deadline_ns(const nearcall_client *client)
+{
+    int64_t deadline_ns = client->connection.connect_deadline_ns;
+    return client->endpoints ? nc_earlier(deadline_ns, client->endpoints->share_until_ns) : deadline_ns;
+}
+
 int64_t nc_connection_timer_ns(const nearcall_client *client)
 {
     const struct nc_connection *connection = &client->connection;
     switch (connection->state) {
     case NC_BACKLOG_FULL:
-        return nc_earlier(connection->retry_ns, connection->connect_deadline_ns);
+        return nc_earlier(connection->retry_ns, connect_deadline_ns(client));
     case NC_CONNECTING:
-        return connection->connect_deadline_ns;
+        return connect_deadline_ns(client);
     case NC_SECURING:
     case NC_HELLO:
-        return nc_earlier(connection->welcome_limit_ns, connection->connect_deadline_ns);
+        return nc_earlier(connection->welcome_limit_ns, connect_deadline_ns(client));
     case NC_READY:
         return nc_earlier(connection->refused ? connection->retry_ns : NC_NEVER,
                           nc_output_stuck_ns(connection));

@@ -57,12 +57,58 @@ bool nc_function_is_of(nearcall_client *client, const nearcall_function *functio
     return client->functions.last == function || look_up(client, function->name, function->name_bytes) == function;
 }
 
+/* Whether it is known that servers of that schema describe the function so. */
+static bool is_of_schema(const nearcall_function *function, uint64_t schema_hash)
+{
+    if (function->description_hash == schema_hash)
+        return true;
+    for (unsigned i = 0; i < NC_SAME_SCHEMAS; i++)
+        if (function->same_hashes[i] == schema_hash && schema_hash)
+            return true;
+    return false;
+}
+
 bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function)
 {
     return function->description && !function->is_refused &&
            (nc_connection_usable(client) || client->embed.is_direct) &&
-           function->description_hash == client->connection.welcome.schema_hash;
+           is_of_schema(function, client->connection.welcome.schema_hash);
 }
+
+/* A handle that goes from one endpoint to the other would have to ask each time. */
+static void keep_schema(const nearcall_client *client, nearcall_function *function, bool is_another)
+{
+    uint64_t former = function->description_hash;
+    if (is_another)
+        memset(function->same_hashes, 0, sizeof(function->same_hashes));
+    if (is_another || !client->endpoints || is_of_schema(function, client->connection.welcome.schema_hash))
+        return;
+    memmove(function->same_hashes + 1, function->same_hashes, sizeof(function->same_hashes) - sizeof(former));
+    function->same_hashes[0] = former;
+}
+
+/* ---- Servers that do not have it ---- */
+
+bool nc_function_is_absent(const nearcall_function *function, uint64_t schema_hash, int64_t now_ns)
+{
+    for (unsigned i = 0; i < NC_ABSENCES; i++)
+        if (function->absent[i].schema_hash == schema_hash && now_ns < function->absent[i].until_ns)
+            return true;
+    return false;
+}
+
+void nc_function_note_absent(nearcall_function *function, uint64_t schema_hash, int64_t until_ns)
+{
+    unsigned at = function->absences % NC_ABSENCES;
+    for (unsigned i = 0; i < NC_ABSENCES; i++)
+        if (function->absent[i].schema_hash == schema_hash)
+            at = i;
+    if (function->absent[at].schema_hash != schema_hash || function->absences == 0)
+        function->absences = function->absences == UINT8_MAX ? NC_ABSENCES : (uint8_t)(function->absences + 1);
+    function->absent[at] = (struct nc_absence){schema_hash, until_ns};
+}
+
+/* ---- What they say of it ---- */
 
 nearcall_function *nc_function_known(nearcall_client *client, const char *name, size_t bytes)
 {
@@ -122,6 +168,7 @@ int nc_function_learn(nearcall_client *client, nearcall_function *function, cons
         free(description);
     if (is_another || is_of_interest(client, function))
         function->revision = function->revision == UINT32_MAX ? 1 : function->revision + 1;
+    keep_schema(client, function, is_another);
     function->is_refused = function->was_unsent = false;
     function->takes_blocks = nc_takes_blocks(client);
     function->description_hash = client->connection.welcome.schema_hash;

@@ -24,6 +24,14 @@ bool nc_function_is_of(nearcall_client *client, const nearcall_function *functio
 /* By the server that is at the other end now: the next one may have another description. */
 bool nc_function_is_described(const nearcall_client *client, const nearcall_function *function);
 
+/* Whether some server is remembered not to have the function, and whether one of that schema is. */
+static inline bool nc_function_is_absent_somewhere(const nearcall_function *function)
+{
+    return function->absences > 0;
+}
+bool nc_function_is_absent(const nearcall_function *function, uint64_t schema_hash, int64_t now_ns);
+void nc_function_note_absent(nearcall_function *function, uint64_t schema_hash, int64_t until_ns);
+
 /* Takes a description that has just come. 0 or NEARCALL_E_RESOURCE_EXHAUSTED. */
 int nc_function_learn(nearcall_client *client, nearcall_function *function, const uint8_t *data,
                       size_t bytes);

@@ -149,6 +149,7 @@ struct nc_asking {
     bool is_possible; /* the rest means nothing unless it is */
     bool retryable; /* the loss was a reason to send the call again, if it did not run */
     nearcall_call_id call_id; /* on that connection */
+    unsigned endpoint; /* to which that led; meaningless if there is only one */
     uint64_t server_instance;
     int64_t until_ns;
     int64_t pause_ns; /* the last before asking again */

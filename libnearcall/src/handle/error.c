@@ -119,7 +119,7 @@ bool nc_error_names_limit(const uint8_t *data, size_t bytes, const char *limit)
         if (!read_head(&reader, NEARCALL_ARRAY, &pair) || !read_head(&reader, NEARCALL_STRING, &type))
             return false;
         nearcall_reader at = reader;
-        if (is_text(&type, "nearcall.limit") && nearcall_read(&at, &value) == NEARCALL_OK && is_text(&value, limit))
+        if (is_text(&type, "nearcall.limit") && nearcall_read(&at, &value) == NEARCALL_OK && (!limit || is_text(&value, limit)))
             return true;
         if (nearcall_skip(&reader) != NEARCALL_OK)
             return false;
@@ -138,12 +138,29 @@ static size_t cut(const uint8_t *text, size_t bytes, size_t bytes_max)
 }
 
 /* A C string cannot hold NUL, so that becomes a space. */
-static void copy_message(struct nc_error *error, const nearcall_value *message)
+static void copy_message(char *to, size_t to_bytes, const nearcall_value *message)
 {
-    size_t bytes = cut(message->as.data, message->count, NC_ERROR_MESSAGE_BYTES_MAX);
+    size_t bytes = cut(message->as.data, message->count, to_bytes - 1);
     for (size_t i = 0; i < bytes; i++)
-        error->message[i] = message->as.data[i] ? (char)message->as.data[i] : ' ';
-    error->message[bytes] = '\0';
+        to[i] = message->as.data[i] ? (char)message->as.data[i] : ' ';
+    to[bytes] = '\0';
+}
+
+void nc_error_message(const uint8_t *data, size_t bytes, char *message, size_t message_bytes)
+{
+    nearcall_value text;
+    const uint8_t *details;
+    size_t details_bytes;
+    message[0] = '\0';
+    if (read_error(data, bytes, &text, &details, &details_bytes))
+        copy_message(message, message_bytes, &text);
+}
+
+const uint8_t *nc_error_details(const uint8_t *data, size_t bytes, size_t *ret_bytes)
+{
+    nearcall_value message;
+    const uint8_t *details = NULL;
+    return read_error(data, bytes, &message, &details, ret_bytes) ? details : NULL;
 }
 
 int nc_fail_as_call(nearcall_client *client, const struct nc_call *call)
@@ -159,7 +176,7 @@ int nc_fail_as_call(nearcall_client *client, const struct nc_call *call)
     error->message[0] = '\0';
     if (read_error(call->data, call->data_bytes, &message, &error->details,
                    &error->details_bytes))
-        copy_message(error, &message);
+        copy_message(error->message, sizeof(error->message), &message);
     if (error->message[0] == '\0')
         snprintf(error->message, sizeof(error->message), "%s", nc_code_meaning(call->code));
     return -call->code;

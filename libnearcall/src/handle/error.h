@@ -28,8 +28,12 @@ int nc_fail_no_memory(nearcall_client *client, const char *what);
 int nc_fail_table_full(nearcall_client *client);
 int nc_fail_as_call(nearcall_client *client, const struct nc_call *call);
 void nc_error_clear(nearcall_client *client);
-/* Whether a detail of an error, which is valid, says that it is this limit that was reached. */
+/* Whether a detail of an error, which is valid, says that it is this limit that was reached; NULL: any limit. */
 bool nc_error_names_limit(const uint8_t *data, size_t bytes, const char *limit);
+/* The message of an error, cut if there is no room for all of it; "" if there is none. */
+void nc_error_message(const uint8_t *data, size_t bytes, char *message, size_t message_bytes);
+/* The array of its details; NULL: it has none. */
+const uint8_t *nc_error_details(const uint8_t *data, size_t bytes, size_t *ret_bytes);
 bool nc_error_payload_is_valid(const uint8_t *data, size_t bytes);
 
 #endif

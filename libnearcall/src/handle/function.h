@@ -26,10 +26,24 @@ struct nc_encoding {
     uint64_t schema_hash; /* under which the description was learned */
 };
 
+/* Servers of that schema do not have the function. */
+struct nc_absence {
+    uint64_t schema_hash;
+    int64_t until_ns; /* it is asked for again from then on; 0: nothing is known */
+};
+#define NC_ABSENCES 4
+
+/* Of how many further schemas the description is remembered to be the same. */
+#define NC_SAME_SCHEMAS 3
+
 struct nearcall_function {
     nearcall_function *next; /* in its bucket */
     struct nc_description *description; /* NULL until the first RESOLVE was answered */
     uint64_t description_hash; /* the schema it was learned under */
+    /* Other schemas under which it is the same; 0: none. Only if the address has several endpoints. */
+    uint64_t same_hashes[NC_SAME_SCHEMAS];
+    struct nc_absence absent[NC_ABSENCES]; /* only if the address has several endpoints */
+    uint8_t absences; /* how many were noted */
     bool is_refused; /* the server has another one: the next to ask for it learns which */
     bool takes_blocks; /* its server reads packed lists */
     bool was_unsent; /* a request that was encoded by it may not be sent: whatever encodes looks again */

@@ -1,6 +1,6 @@
 /* The handle: what each part of the library keeps in it, in a header for each owner, the error that
  * its user reads, and whether somebody is inside. What is done with the parts is decided above.
- * May include: base, wire, msgpack, embed, transport, memory. */
+ * May include: base, choice, wire, msgpack, embed, transport, memory. */
 #ifndef NC_HANDLE_H
 #define NC_HANDLE_H
 
@@ -15,6 +15,7 @@
 #include "embed/embed.h"
 #include "handle/call.h"
 #include "handle/connection.h"
+#include "handle/endpoints.h"
 #include "handle/error.h"
 #include "handle/function.h"
 #include "handle/hooks.h"
@@ -23,7 +24,6 @@
 #include "handle/watch.h"
 #include "nearcall.h"
 
-#define NC_LOST_TEXT_BYTES 512
 #define NC_SOFTWARE_NAME_BYTES_MAX 255
 
 struct nc_options {
@@ -47,8 +47,10 @@ struct nearcall_client {
     atomic_int asleep; /* 1 while the thread inside is in a system call that waits, and memory is whole */
     bool unusable; /* nearcall_open() failed */
     struct nc_options options;
+    /* Of several endpoints: the active one's, as its connection is. */
     struct nc_address address;
     char *address_text;
+    struct nc_endpoints *endpoints; /* NULL: there is only one */
     nearcall_view *view; /* that calls begin through; NULL: none */
     int64_t timeout_ms; /* the default: the view's, or that of the options */
     int64_t now_ns; /* the clock as it was read last */

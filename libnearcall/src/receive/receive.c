@@ -13,6 +13,10 @@
 #include "transport/files.h"
 
 #define INPUT_ROOM 4096
+/* What is found out about a connection that has been in use since then is no news. */
+#define RESTED_NS NC_NS_PER_MS
+/* As many pings as a server sends while a handle rests, or the last words of one that stops. */
+#define LOOKS_FIRST_MAX 8
 
 /* ---- Taking the input apart ---- */
 
@@ -233,4 +237,14 @@ int nc_receive_socket(nearcall_client *client, int flags)
         return NC_NOTHING;
     nc_keep_waiting_result(client);
     return read_socket(client, flags);
+}
+
+void nc_look_first(nearcall_client *client)
+{
+    const struct nc_connection *connection = &client->connection;
+    if (connection->state != NC_READY || client->now_ns - connection->looked_ns < RESTED_NS ||
+        nc_calls_on_connection(client) > 0)
+        return;
+    for (int i = 0; i < LOOKS_FIRST_MAX && nc_receive_socket(client, MSG_DONTWAIT) == NC_RECEIVED; i++)
+        ;
 }

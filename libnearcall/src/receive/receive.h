@@ -23,6 +23,10 @@ int nc_receive(nearcall_client *client, int flags);
 /* The same for the socket alone: a ring that is never empty must not hide it. */
 int nc_receive_socket(nearcall_client *client, int flags);
 
+/* A call is about to go over a connection whose end no write would notice. If it has rested, what came
+ * meanwhile is read: a server that has stopped is found out before the call is sent. */
+void nc_look_first(nearcall_client *client);
+
 /* Handles the frames that are there, up to the one that is waited for, and only as many as
  * may follow each other without a look at the clock: NC_RECEIVED or NC_NOTHING. */
 int nc_receive_memory(nearcall_client *client);

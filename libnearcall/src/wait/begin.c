@@ -2,8 +2,10 @@
 #include "base/clock.h"
 #include "calls/calls.h"
 #include "connect/connect.h"
+#include "connect/endpoints.h"
 #include "connection/connection.h"
 #include "connection/output.h"
+#include "receive/receive.h"
 #include "request/request.h"
 #include "send/send.h"
 #include "wait/wait.h"
@@ -167,6 +169,7 @@ static int end_beginning(nearcall_client *client, struct nc_call *call, int r, n
 int nc_begin(nearcall_client *client, struct nc_call *call, nearcall_call_id *ret_call)
 {
     int r = NEARCALL_OK;
+    nc_endpoints_begin(client, call);
     nc_identity_infer(client);
     if (__builtin_expect(client->connection.transport->looks_first, 0))
         nc_look_first(client);

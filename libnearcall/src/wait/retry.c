@@ -2,7 +2,9 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "calls/calls.h"
+#include "connect/endpoints.h"
 #include "connection/output.h"
+#include "receive/receive.h"
 #include "request/request.h"
 #include "send/send.h"
 #include "wait/wait.h"
@@ -95,18 +97,6 @@ int nc_send_once(nearcall_client *client, struct nc_call *call)
     return NEARCALL_OK;
 }
 
-static int attempt(nearcall_client *client, struct nc_call *call)
-{
-    int r = pause_before_retry(client);
-    if (r == NEARCALL_OK && nc_call_asks(call, NEARCALL_CALL_RETRY_UNKNOWN) && call->type == NC_REQUEST)
-        r = nc_check_idempotent(client, call);
-    if (r == NEARCALL_OK && call->state == NC_CALL_PENDING)
-        r = nc_send_once(client, call);
-    if (r == NEARCALL_OK)
-        r = nc_wait(client, call);
-    return r;
-}
-
 /* The handle must not hold on to the caller's memory when control goes back, nor to
  * what is not its own any more. */
 static bool let_go(nearcall_client *client)
@@ -129,6 +119,72 @@ static int interrupted(nearcall_client *client, int r)
     return nc_fail(client, r, NEARCALL_OUTCOME_NONE, "a signal arrived while waiting; nearcall_resume() goes on");
 }
 
+/* The server that has the connection was lost is the only one that knows. If there are others, it is not asked for long. */
+static int ask(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_asking *asking = &client->sync.asking;
+    if (!asking->is_possible || !client->endpoints)
+        return nc_ask(client, call);
+    asking->until_ns = nc_earlier(asking->until_ns, nc_after_ms(nc_now_ns(), NC_TCP_SILENCE_MS));
+    if (!nc_endpoints_pin(client, asking->endpoint))
+        asking->is_possible = false;
+    int r = nc_ask(client, call);
+    nc_endpoints_release(client);
+    return r;
+}
+
+/* Another endpoint takes the call, or the same connection has to be made anew. It is no attempt. */
+static bool moves_on(nearcall_client *client, struct nc_call *call)
+{
+    struct nc_sync *sync = &client->sync;
+    if (call->code == 0 || !client->endpoints || (sync->stale_connection && call->untouched) ||
+        !nc_endpoints_move_on(client, call))
+        return false;
+    sync->stale_connection = client->connection.state == NC_READY;
+    nc_choose_waiting(client);
+    return true;
+}
+
+/* A further attempt may go to another endpoint. */
+static void choose_again(nearcall_client *client, const struct nc_call *call)
+{
+    client->endpoints->chooses = false;
+    nc_endpoints_choose(client, call->function, true);
+    client->sync.stale_connection = client->connection.state == NC_READY;
+    nc_choose_waiting(client);
+}
+
+static int attempt(nearcall_client *client, struct nc_call *call)
+{
+    int r = pause_before_retry(client);
+    if (r == NEARCALL_OK && client->endpoints && client->endpoints->chooses)
+        choose_again(client, call);
+    if (r == NEARCALL_OK && nc_call_asks(call, NEARCALL_CALL_RETRY_UNKNOWN) && call->type == NC_REQUEST)
+        r = nc_check_idempotent(client, call);
+    if (r == NEARCALL_OK && call->state == NC_CALL_PENDING)
+        r = nc_send_once(client, call);
+    if (r == NEARCALL_OK)
+        r = nc_wait(client, call);
+    return r;
+}
+
+/* The call is to be sent once more. */
+static void begin_again(nearcall_client *client, struct nc_call *call, bool is_attempt)
+{
+    if (call->outcome > client->sync.former_outcome)
+        client->sync.former_outcome = call->outcome;
+    nc_call_begin_again(call);
+    if (client->endpoints)
+        client->endpoints->chooses = is_attempt;
+}
+
+/* What the next call does may depend on what this one has found out about its server. */
+static void stay_if_asked(nearcall_client *client, const struct nc_call *call)
+{
+    if (client->endpoints)
+        client->endpoints->stays = call->type == NC_RESOLVE || call->code == -NEARCALL_E_ABORTED;
+}
+
 int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
 {
     struct nc_sync *sync = &client->sync;
@@ -139,17 +195,19 @@ int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
             continue; /* no memory to be interrupted with: wait through the signal */
         if (r < 0)
             return interrupted(client, r);
-        r = nc_ask(client, call);
+        r = ask(client, call);
         if (r < 0 && !let_go(client))
             continue;
         if (r < 0)
             return interrupted(client, r);
+        if (moves_on(client, call))
+            continue;
+        bool is_attempt = !sync->stale_connection || !call->untouched;
         if (!may_try_again(client, call))
             break;
-        if (call->outcome > sync->former_outcome)
-            sync->former_outcome = call->outcome;
-        nc_call_begin_again(call);
+        begin_again(client, call, is_attempt);
     }
+    stay_if_asked(client, call);
     if (call->code)
         call->outcome = worse_outcome(client, call->outcome);
     sync->call = NULL;
@@ -159,6 +217,7 @@ int nc_sync_run(nearcall_client *client, nearcall_reply *ret_reply)
 int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sendings, nearcall_reply *ret_reply)
 {
     struct nc_sync *sync = &client->sync;
+    nc_endpoints_begin(client, call);
     if (__builtin_expect(client->connection.transport->looks_first, 0))
         nc_look_first(client);
     call->synchronous = true;
@@ -171,6 +230,8 @@ int nc_sync_call(nearcall_client *client, struct nc_call *call, unsigned sending
     sync->former_outcome = NEARCALL_OUTCOME_NOT_EXECUTED;
     sync->pause_until_ns = 0;
     sync->asking.is_possible = false;
+    if (client->endpoints)
+        client->endpoints->chooses = false;
     nc_choose_waiting(client);
     return nc_sync_run(client, ret_reply);
 }

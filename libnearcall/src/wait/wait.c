@@ -27,10 +27,6 @@
 #define LOOKS_AT_ONCE 64
 /* A longer gap between two looks at the clock is time that the CPU was taken away. */
 #define TAKEN_AWAY_NS (50 * 1000LL)
-/* What is found out about a connection that has been in use since then is no news. */
-#define RESTED_NS NC_NS_PER_MS
-/* As many pings as a server sends while a handle rests, or the last words of one that stops. */
-#define LOOKS_FIRST_MAX 8
 #define SOCKET_LOOK_NS (NC_SOCKET_LOOK_US * 1000LL)
 #define SIGNAL_LOOK_NS (NC_SIGNAL_LOOK_MS * NC_NS_PER_MS)
 
@@ -158,16 +154,6 @@ static int wait_for_socket(nearcall_client *client, int64_t until_ns)
         return NEARCALL_OK;
     return may_wait_by_receiving(client, until_ns) ? receive_until(client, until_ns)
                                                    : poll_until(client, until_ns);
-}
-
-void nc_look_first(nearcall_client *client)
-{
-    const struct nc_connection *connection = &client->connection;
-    if (connection->state != NC_READY || client->now_ns - connection->looked_ns < RESTED_NS ||
-        nc_calls_on_connection(client) > 0)
-        return;
-    for (int i = 0; i < LOOKS_FIRST_MAX && nc_receive_socket(client, MSG_DONTWAIT) == NC_RECEIVED; i++)
-        ;
 }
 
 /* ---- With shared memory: look at the ring for a while, then sleep ---- */

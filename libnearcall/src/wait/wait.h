@@ -53,10 +53,6 @@ void nc_begin_abandon(nearcall_client *client);
 /* Waits for the connection until then at most, and does what can be done. */
 int nc_pump(nearcall_client *client, int64_t until_ns);
 
-/* A call is about to go over a connection whose end no write would notice. If it has rested, what came
- * meanwhile is read: a server that has stopped is found out before the call is sent. */
-void nc_look_first(nearcall_client *client);
-
 /* Sleeps without touching the connection. */
 int nc_pause(nearcall_client *client, int64_t until_ns);
 

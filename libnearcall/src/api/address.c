@@ -1,0 +1,171 @@
+/* The address that a handle is opened with: of one endpoint, or of several. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/embed.h"
+#include "base/base.h"
+#include "base/clock.h"
+#include "choice/choice.h"
+#include "connection/endpoint.h"
+#include "connection/stores.h"
+#include "transport/tls.h"
+#include "transport/transport.h"
+
+static const struct nc_transport *transport_of(enum nc_address_kind kind)
+{
+    switch (kind) {
+    case NC_ADDRESS_EMBED: return &nc_transport_embed;
+    case NC_ADDRESS_TCP: return &nc_transport_tcp;
+    case NC_ADDRESS_TLS: return &nc_transport_tls;
+    default: return &nc_transport_unixsocket;
+    }
+}
+
+/* What the address says comes before the option. */
+static struct nc_part either(const struct nc_part *part, const char *option)
+{
+    return part->data || !option ? *part : (struct nc_part){option, strlen(option)};
+}
+
+static int open_tls(nearcall_client *client, const struct nc_address *address, const nearcall_options *options,
+                    struct nc_tls **ret_tls)
+{
+    char words[NC_TLS_WORDS_BYTES];
+    struct nc_tls_settings settings = {
+        .authorities = either(&address->authorities, options->tls_authorities),
+        .certificate = either(&address->certificate, options->tls_certificate),
+        .key = either(&address->key, options->tls_key),
+        .server_name = either(&address->server_name, options->tls_server_name),
+    };
+    if (nc_tls_open(ret_tls, &settings, words, sizeof(words)) == 0)
+        return NEARCALL_OK;
+    return nc_fail(client, *ret_tls ? NEARCALL_E_INVALID_ARGUMENT : NEARCALL_E_RESOURCE_EXHAUSTED,
+                   NEARCALL_OUTCOME_NOT_EXECUTED, "%s", words);
+}
+
+static int parse(nearcall_client *client, struct nc_address *address, const char *text)
+{
+    const char *reason;
+    if (nc_address_parse(address, text, client->options.flags & NEARCALL_ALLOW_ABSTRACT, &reason) == 0)
+        return NEARCALL_OK;
+    return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED, "%.256s is no address: %s",
+                   text, reason);
+}
+
+static char *copy_of(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = malloc(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+/* ---- One endpoint ---- */
+
+static int keep_one(nearcall_client *client, const char *address, const nearcall_options *options)
+{
+    int r = parse(client, &client->address, address);
+    if (r < 0)
+        return r;
+    client->connection.transport = transport_of(client->address.kind);
+    client->address_text = copy_of(address);
+    if (!client->address_text)
+        return nc_fail_no_memory(client, "the address");
+    if (!client->address.has_silence)
+        client->address.silence_ms = (uint32_t)options->silence_ms;
+    if (client->address.kind == NC_ADDRESS_TLS)
+        return open_tls(client, &client->address, options, &client->tls);
+    return client->address.kind == NC_ADDRESS_EMBED ? nc_embed_open(client) : NEARCALL_OK;
+}
+
+/* ---- Several ---- */
+
+static char *join(const struct nc_endpoint_text *text)
+{
+    size_t bytes = text->scheme.bytes + text->target.bytes + text->parameters.bytes;
+    char *joined = malloc(bytes + 1);
+    if (!joined)
+        return NULL;
+    memcpy(joined, text->scheme.data, text->scheme.bytes);
+    memcpy(joined + text->scheme.bytes, text->target.data, text->target.bytes);
+    memcpy(joined + text->scheme.bytes + text->target.bytes, text->parameters.data, text->parameters.bytes);
+    joined[bytes] = '\0';
+    return joined;
+}
+
+/* A caller that has other endpoints should go there soon. */
+static void set_silence(struct nc_address *address, const nearcall_options *options)
+{
+    if (address->has_silence || (address->kind != NC_ADDRESS_TCP && address->kind != NC_ADDRESS_TLS))
+        return;
+    address->silence_ms = options->silence_ms ? (uint32_t)options->silence_ms : NC_TCP_SILENCE_MS;
+}
+
+static int fill_endpoint(nearcall_client *client, struct nc_endpoint *endpoint, const nearcall_options *options)
+{
+    struct nc_address *address = &endpoint->address;
+    int r = parse(client, address, endpoint->text);
+    if (r < 0)
+        return r;
+    if (address->kind == NC_ADDRESS_EMBED)
+        return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "%.256s: a library of this process stands alone in an address, and cannot be one of several endpoints",
+                       endpoint->text);
+    set_silence(address, options);
+    endpoint->transport = transport_of(address->kind);
+    endpoint->fd = -1;
+    endpoint->connection.fd = -1;
+    endpoint->connection.transport = endpoint->transport;
+    nc_stores_init(&endpoint->connection.stores);
+    return address->kind == NC_ADDRESS_TLS ? open_tls(client, address, options, &endpoint->tls) : NEARCALL_OK;
+}
+
+static int add_endpoint(nearcall_client *client, const struct nc_endpoint_text *text, const nearcall_options *options)
+{
+    struct nc_endpoints *endpoints = client->endpoints;
+    struct nc_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+    if (!endpoint || !(endpoint->text = join(text))) {
+        free(endpoint);
+        return nc_fail_no_memory(client, "the address");
+    }
+    bool is_local = strncmp(endpoint->text, "unix:", strlen("unix:")) == 0;
+    /* Each distance has two groups: see connect/lookup.c. */
+    int index = nc_choice_add(&endpoints->choice, 2 * text->group, !is_local);
+    endpoints->at[index] = endpoint; /* there is room: the number was checked */
+    return fill_endpoint(client, endpoint, options);
+}
+
+static int keep_list(nearcall_client *client, const struct nc_endpoint_text *texts, unsigned count,
+                     const nearcall_options *options)
+{
+    client->endpoints = calloc(1, sizeof(*client->endpoints));
+    if (!client->endpoints)
+        return nc_fail_no_memory(client, "the address");
+    client->endpoints->share_until_ns = NC_NEVER;
+    for (unsigned i = 0; i < count; i++) {
+        int r = add_endpoint(client, &texts[i], options);
+        if (r < 0) {
+            nc_endpoints_free(client);
+            return r;
+        }
+    }
+    const struct nc_endpoint *first = client->endpoints->at[0];
+    client->connection = first->connection;
+    client->address = first->address;
+    client->address_text = first->text;
+    client->tls = first->tls;
+    return NEARCALL_OK;
+}
+
+int nc_keep_address(nearcall_client *client, const char *address, const nearcall_options *options)
+{
+    struct nc_endpoint_text texts[NC_ADDRESS_ENDPOINTS_MAX];
+    if (!address)
+        return nc_fail(client, NEARCALL_E_MISUSE, NEARCALL_OUTCOME_NOT_EXECUTED, "the address is NULL");
+    unsigned count = nc_address_split(address, texts, NC_ADDRESS_ENDPOINTS_MAX);
+    if (count > NC_ADDRESS_ENDPOINTS_MAX)
+        return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "%.256s is no address: it has %u endpoints (at most " NC_TEXT(NC_ADDRESS_ENDPOINTS_MAX)
+                       ", limit address_endpoints_max, which is fixed)", address, count);
+    return count > 1 ? keep_list(client, texts, count, options) : keep_one(client, address, options);
+}
