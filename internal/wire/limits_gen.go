@@ -438,6 +438,34 @@ const (
 	// questions within a second, because the pauses double.
 	BusProbeMs = 300
 
+	// AnnounceMs (ms): how often a gateway announces what it serves; less often if
+	// there are more than 200 gateways. Why: a hundred gateways then send ten
+	// announcements a second, each of them to all others.
+	AnnounceMs = 10000
+
+	// MemberSilenceMs (ms): how long a gateway that announces itself at the usual
+	// pace is known after its last announcement. Why: three announcements may be
+	// lost.
+	MemberSilenceMs = 35000
+
+	// MemberBytesMax (bytes): an announcement of a gateway. Why: it names servers,
+	// not functions.
+	MemberBytesMax = 65536
+
+	// MembersMax (gateways): gateways that a gateway knows. Why: a program that
+	// may publish can make them up.
+	MembersMax = 10000
+
+	// MemberServersMax (servers): servers in an announcement. Why: a machine has
+	// few, and each gateway that calls one has a connection to it.
+	MemberServersMax = 64
+
+	// GatewayWorkers (calls): calls that programs without Nearcall have in flight
+	// at one exported server. Why: a slow function must not take all memory;
+	// further calls are refused at once.
+	GatewayWorkers        = 256
+	GatewayWorkersCeiling = 65536
+
 	// HandoffWindow (handoffs): GIVEs that wait for their answer on one channel,
 	// in one direction. Why: below what the kernel lets be in flight.
 	HandoffWindow        = 64

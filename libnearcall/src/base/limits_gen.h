@@ -273,6 +273,25 @@
 /* ms: how long a hub waits for anything from its peer after it has sent something, before it asks whether the peer is there. */
 #define NC_BUS_PROBE_MS 300
 
+/* ms: how often a gateway announces what it serves; less often if there are more than 200 gateways. */
+#define NC_ANNOUNCE_MS 10000
+
+/* ms: how long a gateway that announces itself at the usual pace is known after its last announcement. */
+#define NC_MEMBER_SILENCE_MS 35000
+
+/* bytes: an announcement of a gateway. */
+#define NC_MEMBER_BYTES_MAX 65536
+
+/* gateways: gateways that a gateway knows. */
+#define NC_MEMBERS_MAX 10000
+
+/* servers: servers in an announcement. */
+#define NC_MEMBER_SERVERS_MAX 64
+
+/* calls: calls that programs without Nearcall have in flight at one exported server. */
+#define NC_GATEWAY_WORKERS 256
+#define NC_GATEWAY_WORKERS_CEILING 65536
+
 /* handoffs: GIVEs that wait for their answer on one channel, in one direction. */
 #define NC_HANDOFF_WINDOW 64
 #define NC_HANDOFF_WINDOW_CEILING 240
