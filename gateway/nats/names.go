@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+)
+
+// subjects are those that gateways use besides the ones of the bus. spec/gateway.md describes them.
+type subjects struct{ prefix string }
+
+// member is where gateways announce themselves.
+func (s subjects) member() string { return s.prefix + ".member" }
+
+// who is where a gateway asks all others to announce themselves.
+func (s subjects) who() string { return s.prefix + ".who" }
+
+// bye is where a gateway says that it ends.
+func (s subjects) bye() string { return s.prefix + ".bye" }
+
+// cancel is where calls of programs without Nearcall are cancelled, by the name that the caller
+// gave to the call.
+func (s subjects) cancel(call string) string { return s.prefix + ".cancel." + call }
+
+// function is where programs without Nearcall call a function of an exported server. It returns
+// false if the function's name cannot be part of a subject.
+func (s subjects) function(server, function string) (subject string, possible bool) {
+	return s.prefix + ".f." + server + "." + function, isPrefix(function)
+}
+
+// isPrefix reports whether a text consists of words of a subject with dots between them, and has no
+// wildcards.
+func isPrefix(text string) bool {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '*' || r == '>' }) {
+		return false
+	}
+	return !slices.Contains(strings.Split(text, "."), "")
+}

@@ -1,0 +1,97 @@
+package gateway
+
+// A Status is what a gateway knows at a moment. Its JSON is what the function StatusFunction of a
+// gateway returns.
+type Status struct {
+	Gateway  string `json:"gateway"`
+	Instance string `json:"instance"`
+	Host     string `json:"host"`
+	Zone     string `json:"zone,omitempty"`
+	UptimeMs int64  `json:"uptime_ms"`
+	// Engine says how the gateway is connected to its engine.
+	Engine EngineStatus `json:"engine"`
+	// Streams is the number of connections over the engine, in both directions.
+	Streams int `json:"streams"`
+	// Exports are the servers of this machine, and Members what other gateways have announced.
+	Exports []ExportStatus `json:"exports"`
+	Members []MemberStatus `json:"members"`
+	// Functions are those that local callers can call.
+	Functions []FunctionStatus `json:"functions"`
+}
+
+// An EngineStatus says how a gateway is connected to its engine.
+type EngineStatus struct {
+	Connected bool `json:"connected"`
+	// URL is that of the server in use, or "".
+	URL string `json:"url,omitempty"`
+	// Error is why it is not connected, or "".
+	Error string `json:"error,omitempty"`
+	// ReconnectsTotal counts how often the engine was connected to anew.
+	ReconnectsTotal uint64 `json:"reconnects_total"`
+	Embedded        bool   `json:"embedded"`
+}
+
+// An ExportStatus is what is known of a server of this machine.
+type ExportStatus struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	// State is "up", "draining" or "down".
+	State     string `json:"state"`
+	Schema    string `json:"schema,omitempty"`
+	Functions int    `json:"functions"`
+	// Error is why the server is not there, or "".
+	Error string `json:"error,omitempty"`
+	// Streams is the number of connections of other machines to this server at present, and
+	// StreamsTotal of all that there were.
+	Streams      int    `json:"streams"`
+	StreamsTotal uint64 `json:"streams_total"`
+}
+
+// A MemberStatus is what another gateway has announced.
+type MemberStatus struct {
+	Gateway  string         `json:"gateway"`
+	Instance string         `json:"instance"`
+	Host     string         `json:"host"`
+	Zone     string         `json:"zone,omitempty"`
+	State    string         `json:"state"`
+	HeardMs  int64          `json:"heard_ms"`
+	Servers  []ServerStatus `json:"servers"`
+}
+
+// A ServerStatus is a server that another gateway has announced.
+type ServerStatus struct {
+	Name     string `json:"name"`
+	Instance string `json:"instance"`
+	State    string `json:"state"`
+	Schema   string `json:"schema"`
+	Direct   string `json:"direct,omitempty"`
+}
+
+// A FunctionStatus says where calls of a function go.
+type FunctionStatus struct {
+	Name   string        `json:"name"`
+	Places []PlaceStatus `json:"places"`
+}
+
+// A PlaceStatus is a server that a function can be called at.
+type PlaceStatus struct {
+	// Server and Gateway name it; Distance is "local", "host", "zone" or "far".
+	Server   string `json:"server"`
+	Gateway  string `json:"gateway"`
+	Distance string `json:"distance"`
+	// State is "ready", "failed", "silent" or "full".
+	State string `json:"state"`
+	// CallsTotal counts the calls that went there, and FailuresTotal those after which the call
+	// went elsewhere, or would have.
+	CallsTotal    uint64 `json:"calls_total"`
+	FailuresTotal uint64 `json:"failures_total"`
+}
+
+// StatusFunction is the name of a function that a gateway which listens serves itself. It returns
+// the gateway's Status in JSON.
+const StatusFunction = "gateway.status"
+
+// Status returns what the gateway knows at present.
+func (g *Gateway) Status() Status {
+	return Status{Gateway: g.config.Name, Host: g.config.Host, Zone: g.config.Zone}
+}
