@@ -13,6 +13,7 @@ import (
 
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/observe"
+	"github.com/nearcall/nearcall/server"
 )
 
 // A Config says what a gateway does. Either Listen or Exports must be set.
@@ -30,6 +31,9 @@ type Config struct {
 	// Listen is the unix: address at which functions of other machines can be called. With ""
 	// the gateway only exports.
 	Listen string
+	// Server are further options of the server at Listen, such as server.WithSocketMode or
+	// server.WithAllowedUsers.
+	Server []server.Option
 	// Exports are the servers of this machine whose functions others may call.
 	Exports []Export
 	// Engine says which engine is used.

@@ -91,7 +91,33 @@ type PlaceStatus struct {
 // the gateway's Status in JSON.
 const StatusFunction = "gateway.status"
 
-// Status returns what the gateway knows at present.
+// Status returns what the gateway knows at present. Before Run it is nearly nothing.
 func (g *Gateway) Status() Status {
-	return Status{Gateway: g.config.Name, Host: g.config.Host, Zone: g.config.Zone}
+	s := Status{Gateway: g.config.Name, Host: g.config.Host, Zone: g.labels().zone, Exports: []ExportStatus{}, Members: []MemberStatus{}, Functions: []FunctionStatus{}}
+	if !g.ready.Load() {
+		return s
+	}
+	s.Instance, s.UptimeMs = g.hub.Instance(), int64(g.clock.Ms()-g.startedMs)
+	s.Engine, s.Streams = g.link.status(), g.hub.Streams()
+	for _, e := range g.exported() {
+		s.Exports = append(s.Exports, e.status())
+	}
+	s.Members, s.Functions = g.catalogue.status(), g.importing.status()
+	return s
+}
+
+// status returns what is known of the server.
+func (e *exported) status() ExportStatus {
+	functions := e.functions()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := ExportStatus{Name: e.config.Name, Address: e.config.Address, State: string(e.state), Functions: len(functions),
+		Streams: int(e.streams.Load()), StreamsTotal: uint64(e.streamsTotal.Load())}
+	if e.offered != nil {
+		s.Schema = e.offered.schema
+	}
+	if e.why != nil {
+		s.Error = e.why.Error()
+	}
+	return s
 }

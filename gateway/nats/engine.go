@@ -1,0 +1,168 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	engine "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/nearcall/nearcall/gateway/nats/internal/bus"
+)
+
+// A link is a gateway's connection to its engine. It is made anew by itself whenever it is lost.
+type link struct {
+	log      *slog.Logger
+	embedded *engine.Server // nil if the engine runs elsewhere
+	// came is called in a goroutine of the engine's library whenever there is a connection.
+	came func()
+
+	*nats.Conn
+
+	reconnects atomic.Uint64
+	mu         sync.Mutex
+	lastError  error
+}
+
+// connect connects to the engine, or begins to: an engine that is not there yet is waited for beside
+// everything else. Its errors are mistakes of the configuration.
+func connect(config *Config, log *slog.Logger, came func()) (*link, error) {
+	l := &link{log: log, came: came}
+	options, err := l.options(config)
+	if err != nil {
+		return nil, err
+	}
+	urls := config.Engine.URLs
+	if len(urls) == 0 {
+		if l.embedded, err = startEmbedded(&config.Engine.Embedded, config.Name, log); err != nil {
+			return nil, err
+		}
+		options = append(options, nats.InProcessServer(l.embedded))
+	}
+	if l.Conn, err = nats.Connect(strings.Join(urls, ","), options...); err != nil {
+		l.stopEmbedded()
+		return nil, fmt.Errorf("gateway: engine: %w", err)
+	}
+	return l, nil
+}
+
+// options are those of the bus, credentials, files, and what the gateway wants to be told.
+func (l *link) options(config *Config) ([]nats.Option, error) {
+	options := append(bus.Options(), nats.Name("nearcall gateway "+config.Name), nats.IgnoreAuthErrorAbort(),
+		nats.ConnectHandler(func(*nats.Conn) { l.connected() }),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			l.reconnects.Add(1)
+			l.connected()
+		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { l.failed(err) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { l.failed(err) }),
+		nats.ErrorHandler(func(_ *nats.Conn, about *nats.Subscription, err error) { l.complained(about, err) }),
+	)
+	e := &config.Engine
+	files := []string{e.Credentials, e.Nkey, e.TLS.Authorities, e.TLS.Certificate, e.TLS.Key}
+	for _, file := range files {
+		if file == "" {
+			continue
+		}
+		if _, err := os.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("gateway: engine: %w", err)
+		}
+	}
+	if e.Credentials != "" {
+		options = append(options, nats.UserCredentials(e.Credentials))
+	}
+	if e.Nkey != "" {
+		option, err := nats.NkeyOptionFromSeed(e.Nkey)
+		if err != nil {
+			return nil, fmt.Errorf("gateway: engine: %s has no nkey: %w", e.Nkey, err)
+		}
+		options = append(options, option)
+	}
+	if e.TLS.Authorities != "" {
+		options = append(options, nats.RootCAs(e.TLS.Authorities))
+	}
+	if e.TLS.Certificate != "" {
+		options = append(options, nats.ClientCert(e.TLS.Certificate, e.TLS.Key))
+	}
+	return options, nil
+}
+
+func (l *link) connected() {
+	l.mu.Lock()
+	l.lastError = nil
+	l.mu.Unlock()
+	l.log.Info("connected to the engine")
+	l.came()
+}
+
+// failed notes why there is no connection.
+func (l *link) failed(err error) {
+	if err == nil {
+		err = errors.New("the connection was closed")
+	}
+	l.mu.Lock()
+	repeated := l.lastError != nil && l.lastError.Error() == err.Error()
+	l.lastError = err
+	l.mu.Unlock()
+	if !repeated {
+		l.log.Warn("not connected to the engine; trying again and again", "error", err)
+	}
+}
+
+// complained logs what goes wrong beside connections, such as a permission that is missing.
+func (l *link) complained(about *nats.Subscription, err error) {
+	subject := ""
+	if about != nil {
+		subject = about.Subject
+	}
+	l.log.Warn("the engine complains", "subject", subject, "error", err)
+}
+
+// why returns what keeps the gateway from its engine, or nil if nothing does.
+func (l *link) why() error {
+	if l.IsConnected() {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lastError != nil {
+		return l.lastError
+	}
+	return errors.New("not connected yet")
+}
+
+// status returns what there is to tell of the engine.
+func (l *link) status() EngineStatus {
+	s := EngineStatus{Connected: l.IsConnected(), URL: l.ConnectedUrlRedacted(), ReconnectsTotal: l.reconnects.Load(), Embedded: l.embedded != nil}
+	if why := l.why(); why != nil {
+		s.Error = why.Error()
+	}
+	return s
+}
+
+// flush waits until the engine has everything that was published, unless ctx ends.
+func (l *link) flush(ctx context.Context, atMost time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	return l.FlushWithContext(ctx)
+}
+
+// close ends the connection, and the engine if it is the gateway's own.
+func (l *link) close() {
+	l.Conn.Close()
+	l.stopEmbedded()
+}
+
+func (l *link) stopEmbedded() {
+	if l.embedded != nil {
+		l.embedded.Shutdown()
+		l.embedded.WaitForShutdown()
+	}
+}

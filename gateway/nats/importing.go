@@ -1,0 +1,261 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/status"
+)
+
+const (
+	// generationPause is how often the local server is replaced at most: each time its callers
+	// connect anew.
+	generationPause = time.Second
+	// settling is for how long a gateway that has just found its engine does not say that there is
+	// no function of some name.
+	settling = 2 * time.Second
+)
+
+// An imported function is one that local callers can call.
+type imported struct {
+	function *client.Function
+	route    *route
+	seenMs   uint64 // when there was a server of it last
+}
+
+// An importing is the local server of a gateway: one after the other, because the functions of a
+// server are fixed. Callers go over to the next one as they do whenever a server is replaced.
+type importing struct {
+	gateway *Gateway
+	door    *door
+
+	// mu protects what follows.
+	mu        sync.Mutex
+	functions map[string]*imported
+	unfit     map[string]bool // hashes of functions that cannot be passed on
+	current   *server.Server
+	renewedMs uint64
+	leftovers bool // what is served is not what there is
+	serving   sync.WaitGroup
+}
+
+func newImporting(g *Gateway) *importing {
+	return &importing{gateway: g, functions: map[string]*imported{}, unfit: map[string]bool{}}
+}
+
+// start listens, and serves what is known so far.
+func (i *importing) start(ctx context.Context) error {
+	if i.gateway.config.Listen == "" {
+		return nil
+	}
+	s, err := server.New(i.options()...)
+	if err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	listener, err := s.Listen(ctx, i.gateway.config.Listen)
+	if err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	i.door = newDoor(listener)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	err = i.renewLocked()
+	i.renewedMs = 0 // nobody knows it yet, so the next one need not wait
+	return err
+}
+
+func (i *importing) options() []server.Option {
+	c := &i.gateway.config
+	options := []server.Option{server.WithLogger(i.gateway.log), server.WithName("nearcall gateway"), server.WithDrainTimeout(c.DrainTimeout),
+		server.WithUnknownFunctions(i.unknown)}
+	if c.Observer != nil {
+		options = append(options, server.WithObserver(c.Observer))
+	}
+	return append(options, c.Server...)
+}
+
+// learn makes the local server serve what there is.
+func (i *importing) learn(offers map[string]*offer) {
+	if i.door == nil {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	changed := i.enterLocked(offers)
+	i.leadLocked(offers)
+	if !changed && !i.leftovers {
+		return
+	}
+	if i.leftovers = i.tooSoonLocked(); i.leftovers {
+		return
+	}
+	if err := i.renewLocked(); err != nil {
+		i.gateway.log.Error("functions of other machines cannot be served", "error", err)
+	}
+}
+
+// enterLocked notes which functions there are, and reports whether they are others than before. A
+// function whose servers are all gone stays for a while, because its callers should be told that,
+// and not that there is no such function.
+func (i *importing) enterLocked(offers map[string]*offer) (changed bool) {
+	nowMs := i.gateway.clock.Ms()
+	for name, o := range offers {
+		known := i.functions[name]
+		switch {
+		case i.isUnfitLocked(o.function):
+			continue
+		case known == nil:
+			known = &imported{route: newRoute(i.gateway, name)}
+			i.functions[name] = known
+			changed = true
+		case known.function.Hash != o.function.Hash:
+			changed = true
+		}
+		known.function, known.seenMs = o.function, nowMs
+	}
+	for name, known := range i.functions {
+		if offers[name] == nil && nowMs-known.seenMs > wire.MemberSilenceMs {
+			delete(i.functions, name)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// isUnfitLocked reports whether a function cannot be passed on, which a server says of it.
+func (i *importing) isUnfitLocked(f *client.Function) bool {
+	unfit, known := i.unfit[f.Hash]
+	if !known {
+		err := canForward(f)
+		if unfit = err != nil || f.Name == StatusFunction; unfit {
+			i.gateway.log.Info("a function of another machine is not served", "function", f.Name, "reason", err)
+		}
+		if len(i.unfit) >= wire.FunctionsMax {
+			clear(i.unfit)
+		}
+		i.unfit[f.Hash] = unfit
+	}
+	return unfit
+}
+
+// canForward returns why calls of a function cannot be passed on.
+func canForward(f *client.Function) error {
+	trial, err := server.New()
+	if err != nil {
+		return err
+	}
+	return trial.RegisterForwarded(f.JSON(), newRoute(nil, f.Name).forward)
+}
+
+// leadLocked makes calls go to the servers that there are.
+func (i *importing) leadLocked(offers map[string]*offer) {
+	chosen := make(map[string][]place, len(i.functions))
+	var all []place
+	for name, known := range i.functions {
+		if o := offers[name]; o != nil && o.function.Hash == known.function.Hash {
+			chosen[name] = known.route.nearest(o.places)
+			all = append(all, chosen[name]...)
+		}
+	}
+	i.gateway.remotes.set(all)
+	for name, known := range i.functions {
+		var local []*exported
+		if o := offers[name]; o != nil {
+			local = o.local
+		}
+		known.route.lead(local, chosen[name])
+	}
+}
+
+// renewLocked serves the functions that are known by a new server, and lets the former one finish
+// its calls.
+func (i *importing) renewLocked() error {
+	s, err := server.New(i.options()...)
+	if err != nil {
+		return err
+	}
+	if err := s.Register(StatusFunction, i.gateway.statusText, server.Idempotent(), server.Doc("What this gateway knows, in JSON.")); err != nil {
+		return err
+	}
+	for _, known := range i.functions {
+		if err := s.RegisterForwarded(known.function.JSON(), known.route.forward, i.gateway.elsewhere(known)...); err != nil {
+			return err
+		}
+	}
+	view, former := i.door.view(), i.current
+	i.serving.Go(func() {
+		if err := s.Serve(context.Background(), view); err != nil && !errors.Is(err, server.ErrServerClosed) {
+			i.gateway.log.Warn("the local server has ended", "error", err)
+		}
+	})
+	if former != nil {
+		i.serving.Go(func() { _ = former.Shutdown(context.Background()) })
+	}
+	i.current, i.renewedMs, i.leftovers = s, i.gateway.clock.Ms(), false
+	return nil
+}
+
+// hasLeftovers reports whether learn has something to do although nothing has changed.
+func (i *importing) hasLeftovers() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.leftovers && !i.tooSoonLocked()
+}
+
+// tooSoonLocked reports whether the local server was replaced just now.
+func (i *importing) tooSoonLocked() bool {
+	return i.gateway.clock.Ms()-i.renewedMs < uint64(generationPause.Milliseconds())
+}
+
+// unknown is what callers are told of a function that is not served.
+func (i *importing) unknown(name string) error {
+	if why := i.gateway.link.why(); why != nil {
+		return notExecuted(status.Unavailable, "whether another machine has a function %q is not known, because the gateway is not connected to its engine: %w", name, why)
+	}
+	if i.gateway.isSettling() {
+		return notExecuted(status.Unavailable, "whether another machine has a function %q is not known yet: the gateway has just found its engine", name)
+	}
+	return nil
+}
+
+// stop waits until the calls of local callers have ended, or for the drain timeout.
+func (i *importing) stop() {
+	if i.door == nil {
+		return
+	}
+	_ = i.door.close()
+	i.mu.Lock()
+	current := i.current
+	i.mu.Unlock()
+	if current != nil {
+		_ = current.Shutdown(context.Background())
+	}
+	i.serving.Wait()
+}
+
+// status returns the functions that local callers can call.
+func (i *importing) status() []FunctionStatus {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	all := []FunctionStatus{}
+	for _, known := range i.functions {
+		all = append(all, known.route.status())
+	}
+	slices.SortFunc(all, func(a, b FunctionStatus) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// statusText is the function StatusFunction.
+func (g *Gateway) statusText() (string, error) {
+	text, err := json.Marshal(g.Status())
+	return string(text), err
+}
