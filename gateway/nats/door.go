@@ -15,25 +15,35 @@ type inlet struct {
 	addr   net.Addr
 	once   sync.Once
 	closed chan struct{}
+	// paused is closed when no more connections are to come, although Accept still waits.
+	paused chan struct{}
 }
 
 func newInlet(conns <-chan net.Conn, addr net.Addr) *inlet {
-	return &inlet{conns: conns, addr: addr, closed: make(chan struct{})}
+	return &inlet{conns: conns, addr: addr, closed: make(chan struct{}), paused: make(chan struct{})}
 }
+
+// pause lets no more connections come. It is called once.
+func (i *inlet) pause() { close(i.paused) }
 
 // Accept implements net.Listener.
 func (i *inlet) Accept() (net.Conn, error) {
 	select {
 	case <-i.closed:
 		return nil, net.ErrClosed
+	case <-i.paused:
+		<-i.closed
+		return nil, net.ErrClosed
 	default:
 	}
 	select {
 	case conn := <-i.conns:
 		return conn, nil
+	case <-i.paused:
+		<-i.closed
 	case <-i.closed:
-		return nil, net.ErrClosed
 	}
+	return nil, net.ErrClosed
 }
 
 // Close implements net.Listener.
@@ -63,7 +73,7 @@ func newDoor(real net.Listener) *door {
 }
 
 // view returns a listener for the next server.
-func (d *door) view() net.Listener { return newInlet(d.conns, d.real.Addr()) }
+func (d *door) view() *inlet { return newInlet(d.conns, d.real.Addr()) }
 
 func (d *door) run() {
 	for {

@@ -27,6 +27,7 @@ type link struct {
 	*nats.Conn
 
 	reconnects atomic.Uint64
+	closing    atomic.Bool
 	mu         sync.Mutex
 	lastError  error
 }
@@ -111,7 +112,7 @@ func (l *link) failed(err error) {
 	repeated := l.lastError != nil && l.lastError.Error() == err.Error()
 	l.lastError = err
 	l.mu.Unlock()
-	if !repeated {
+	if !repeated && !l.closing.Load() {
 		l.log.Warn("not connected to the engine; trying again and again", "error", err)
 	}
 }
@@ -156,6 +157,7 @@ func (l *link) flush(ctx context.Context, atMost time.Duration) error {
 
 // close ends the connection, and the engine if it is the gateway's own.
 func (l *link) close() {
+	l.closing.Store(true)
 	l.Conn.Close()
 	l.stopEmbedded()
 }

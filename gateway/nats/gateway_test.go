@@ -2,11 +2,12 @@ package gateway_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,6 +70,9 @@ type backend struct {
 	mu    sync.Mutex
 	calls int
 	holds chan struct{} // gets one for each call of hold that has begun
+	// holding counts those whose context has not ended.
+	holding atomic.Int64
+	release chan struct{} // lets them return
 }
 
 // count returns how many calls of who were served.
@@ -79,17 +83,18 @@ func (b *backend) count() int {
 }
 
 // startBackend serves the demonstration functions, and three more: who returns the server's name,
-// hold lasts until its context ends, and wait waits.
+// hold lasts until its context ends or it is released, and wait waits.
 func startBackend(t testing.TB, name, address string, options ...server.Option) *backend {
 	t.Helper()
 	if address == "" {
 		address = "unix:" + filepath.Join(t.TempDir(), "s")
 	}
-	b := &backend{address: address, name: name, served: make(chan error, 1), holds: make(chan struct{}, 64)}
+	b := &backend{address: address, name: name, served: make(chan error, 1), holds: make(chan struct{}, 64), release: make(chan struct{})}
 	var err error
 	b.Server, err = server.New(append([]server.Option{server.WithLogger(slog.New(slog.DiscardHandler))}, options...)...)
 	must(t, err)
 	demo.Register(b.Server)
+	demo.RegisterMetadata(b.Server)
 	b.Register("who", func() string {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -97,9 +102,18 @@ func startBackend(t testing.TB, name, address string, options ...server.Option) 
 		return name
 	})
 	b.Register("hold", func(ctx context.Context) error {
-		b.holds <- struct{}{}
-		<-ctx.Done()
-		return ctx.Err()
+		b.holding.Add(1)
+		defer b.holding.Add(-1)
+		select {
+		case b.holds <- struct{}{}:
+		default:
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-b.release:
+			return nil
+		}
 	})
 	listener, err := b.Listen(context.Background(), address)
 	must(t, err)
@@ -205,23 +219,33 @@ func outcomeOf(err error) (status.Code, status.Outcome) {
 	return failure.Code, failure.Outcome
 }
 
+// freePort returns a port that nobody listens at.
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
 func urls(e *engine.Server) gateway.Engine { return gateway.Engine{URLs: []string{e.ClientURL()}} }
 
-// A function of one machine is called at the local socket of another, whose callers notice no
-// difference.
-func TestFunctionOfAnotherMachine(t *testing.T) {
-	broker := startEngine(t, engine.Options{})
-	b := startBackend(t, "b", "")
-	startGateway(t, gateway.Config{Name: "b", Host: "b", Engine: urls(broker), Exports: []gateway.Export{{Name: "demo", Address: b.address}}})
-	a := startGateway(t, gateway.Config{Name: "a", Host: "a", Engine: urls(broker), Listen: here})
-	c := callAt(t, a.listen)
-	who, err := client.Call[string](context.Background(), c.With(client.WaitForReady()), "who")
-	if err != nil || who != "b" {
-		t.Fatalf("%q, %v", who, err)
-	}
-	if _, err := client.Call[int64](context.Background(), c, "divmod", 1, 0); !errors.Is(err, status.InvalidArgument) {
-		t.Error(err)
-	}
-	code, outcome := outcomeOf(c.Call(context.Background(), "nothing", nil))
-	t.Log(code, outcome)
+// A pair is two gateways at one engine: calls at address go to the server.
+type pair struct {
+	engine   *engine.Server
+	server   *backend
+	exporter *running
+	importer *running
+}
+
+// startPair starts a server at one gateway, and another gateway whose callers call it.
+func startPair(t testing.TB, importer gateway.Config, export gateway.Export) pair {
+	t.Helper()
+	p := pair{engine: startEngine(t, engine.Options{}), server: startBackend(t, "b", "")}
+	export.Name, export.Address = "demo", p.server.address
+	p.exporter = startGateway(t, gateway.Config{Name: "b", Host: "b", Engine: urls(p.engine), Exports: []gateway.Export{export}})
+	importer.Name, importer.Host, importer.Engine, importer.Listen = "a", "a", urls(p.engine), here
+	p.importer = startGateway(t, importer)
+	awaitFunction(t, p.importer, "who", 1)
+	return p
 }

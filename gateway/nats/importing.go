@@ -20,6 +20,8 @@ const (
 	// generationPause is how often the local server is replaced at most: each time its callers
 	// connect anew.
 	generationPause = time.Second
+	// retirePause is how long a server that was replaced goes on.
+	retirePause = 100 * time.Millisecond
 	// settling is for how long a gateway that has just found its engine does not say that there is
 	// no function of some name.
 	settling = 2 * time.Second
@@ -32,6 +34,12 @@ type imported struct {
 	seenMs   uint64 // when there was a server of it last
 }
 
+// A generation is one of the local servers of a gateway, and how it gets connections.
+type generation struct {
+	server *server.Server
+	view   *inlet
+}
+
 // An importing is the local server of a gateway: one after the other, because the functions of a
 // server are fixed. Callers go over to the next one as they do whenever a server is replaced.
 type importing struct {
@@ -42,7 +50,7 @@ type importing struct {
 	mu        sync.Mutex
 	functions map[string]*imported
 	unfit     map[string]bool // hashes of functions that cannot be passed on
-	current   *server.Server
+	current   *generation
 	renewedMs uint64
 	leftovers bool // what is served is not what there is
 	serving   sync.WaitGroup
@@ -191,17 +199,25 @@ func (i *importing) renewLocked() error {
 			return err
 		}
 	}
-	view, former := i.door.view(), i.current
+	next, former := &generation{s, i.door.view()}, i.current
 	i.serving.Go(func() {
-		if err := s.Serve(context.Background(), view); err != nil && !errors.Is(err, server.ErrServerClosed) {
+		if err := s.Serve(context.Background(), next.view); err != nil && !errors.Is(err, server.ErrServerClosed) {
 			i.gateway.log.Warn("the local server has ended", "error", err)
 		}
 	})
 	if former != nil {
-		i.serving.Go(func() { _ = former.Shutdown(context.Background()) })
+		i.serving.Go(former.retire)
 	}
-	i.current, i.renewedMs, i.leftovers = s, i.gateway.clock.Ms(), false
+	i.current, i.renewedMs, i.leftovers = next, i.gateway.clock.Ms(), false
 	return nil
+}
+
+// retire ends a server that was replaced. Callers that have connected just now are let in first,
+// because those that are turned away have to try again.
+func (g *generation) retire() {
+	g.view.pause()
+	time.Sleep(retirePause)
+	_ = g.server.Shutdown(context.Background())
 }
 
 // hasLeftovers reports whether learn has something to do although nothing has changed.
@@ -237,7 +253,7 @@ func (i *importing) stop() {
 	current := i.current
 	i.mu.Unlock()
 	if current != nil {
-		_ = current.Shutdown(context.Background())
+		_ = current.server.Shutdown(context.Background())
 	}
 	i.serving.Wait()
 }

@@ -1,0 +1,159 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	engine "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/nearcall/nearcall/client"
+	gateway "github.com/nearcall/nearcall/gateway/nats"
+	"github.com/nearcall/nearcall/server"
+)
+
+// callers calls who so many times, from several goroutines' worth of calls one after the other, and
+// returns how often each server answered.
+func answers(t testing.TB, c *client.Client, calls int) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for range calls {
+		who, err := client.Call[string](context.Background(), c, "who")
+		if err != nil {
+			t.Fatalf("after %v: %v", counts, err)
+		}
+		counts[who]++
+	}
+	return counts
+}
+
+// A function that this machine serves too does not leave it. When the server here stops, others take
+// the calls, and when it is back it has them again.
+func TestLocalFirst(t *testing.T) {
+	broker := startEngine(t, engine.Options{})
+	far, near := startBackend(t, "far", ""), startBackend(t, "near", "")
+	startGateway(t, gateway.Config{Name: "far", Host: "far", Engine: urls(broker), Exports: []gateway.Export{{Name: "demo", Address: far.address}}})
+	a := startGateway(t, gateway.Config{Name: "near", Host: "near", Engine: urls(broker), Listen: here, Exports: []gateway.Export{{Name: "demo", Address: near.address}}})
+	awaitFunction(t, a, "who", 2)
+	c := callAt(t, a.listen)
+	if counts := answers(t, c, 50); counts["near"] != 50 {
+		t.Errorf("with a server here: %v", counts)
+	}
+	near.stop()
+	if counts := answers(t, c, 50); counts["far"] != 50 {
+		t.Errorf("without it: %v", counts)
+	}
+	startBackend(t, "again", near.address)
+	awaitFunction(t, a, "who", 2)
+	if counts := answers(t, c, 50); counts["again"] != 50 {
+		t.Errorf("when it is back: %v", counts)
+	}
+}
+
+// A server here that has no room for a call leaves it to others. One that is draining does so too,
+// while it finishes what it has.
+func TestLocalServerIsFullAndDraining(t *testing.T) {
+	broker := startEngine(t, engine.Options{})
+	far, near := startBackend(t, "far", ""), startBackend(t, "near", "", server.WithCallsInFlight(4, 4))
+	startGateway(t, gateway.Config{Name: "far", Host: "far", Engine: urls(broker), Exports: []gateway.Export{{Name: "demo", Address: far.address}}})
+	a := startGateway(t, gateway.Config{Name: "near", Host: "near", Engine: urls(broker), Listen: here, Exports: []gateway.Export{{Name: "demo", Address: near.address}}})
+	awaitFunction(t, a, "who", 2)
+	c := callAt(t, a.listen)
+	held := make(chan error, 4)
+	for range 4 {
+		go func() { held <- c.Call(context.Background(), "hold", nil) }()
+	}
+	for range 4 {
+		<-near.holds
+	}
+	if counts := answers(t, c, 20); counts["far"] != 20 {
+		t.Errorf("with a full server here: %v", counts)
+	}
+	shut := make(chan error, 1)
+	go func() { shut <- near.Shutdown(context.Background()) }()
+	await(t, "the server to be known as draining", func() bool { return a.Status().Exports[0].State != "up" })
+	if counts := answers(t, c, 20); counts["far"] != 20 {
+		t.Errorf("with a draining server here: %v", counts)
+	}
+	close(near.release)
+	for range 4 {
+		must(t, <-held)
+	}
+	must(t, <-shut)
+}
+
+// Servers on the same host take the calls first, then those in the same zone, then any others.
+func TestLocality(t *testing.T) {
+	broker := startEngine(t, engine.Options{})
+	exporters := map[string]*running{}
+	for _, at := range []struct{ name, host, zone string }{{"host", "a", "x"}, {"zone", "b", "y"}, {"any1", "c", "z"}, {"any2", "d", ""}} {
+		b := startBackend(t, at.name, "")
+		exporters[at.name] = startGateway(t, gateway.Config{Name: at.name, Host: at.host, Zone: at.zone, Engine: urls(broker),
+			Exports: []gateway.Export{{Name: "demo", Address: b.address}}})
+	}
+	a := startGateway(t, gateway.Config{Name: "caller", Host: "a", Zone: "y", Engine: urls(broker), Listen: here})
+	awaitFunction(t, a, "who", 4)
+	c := callAt(t, a.listen)
+	if counts := answers(t, c, 50); counts["host"] != 50 {
+		t.Errorf("with a server on the same host: %v", counts)
+	}
+	must(t, exporters["host"].stop())
+	if counts := answers(t, c, 50); counts["zone"] != 50 {
+		t.Errorf("with a server in the same zone: %v", counts)
+	}
+	must(t, exporters["zone"].stop())
+	if counts := answers(t, c, 200); counts["any1"] < 50 || counts["any2"] < 50 {
+		t.Errorf("with two servers far away: %v", counts)
+	}
+}
+
+// Servers that a gateway has itself form a cluster. Functions are found through servers in between,
+// and when one of the cluster ends.
+func TestClusterOfEmbeddedEngines(t *testing.T) {
+	seed := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	embedded := func(listen string, routes ...string) gateway.Engine {
+		return gateway.Engine{Embedded: gateway.Embedded{Listen: "127.0.0.1:0", ClusterListen: listen, Routes: routes}}
+	}
+	b, d := startBackend(t, "b", ""), startBackend(t, "d", "")
+	first := startGateway(t, gateway.Config{Name: "b", Host: "b", Engine: embedded(seed), Exports: []gateway.Export{{Name: "demo", Address: b.address}}})
+	startGateway(t, gateway.Config{Name: "d", Host: "d", Engine: embedded("127.0.0.1:0", "nats://"+seed), Exports: []gateway.Export{{Name: "demo", Address: d.address}}})
+	a := startGateway(t, gateway.Config{Name: "a", Host: "a", Engine: embedded("127.0.0.1:0", "nats://"+seed), Listen: here})
+	awaitFunction(t, a, "who", 2)
+	c := callAt(t, a.listen)
+	if counts := answers(t, c, 100); counts["b"] < 20 || counts["d"] < 20 {
+		t.Errorf("three engines: %v", counts)
+	}
+	must(t, first.stop())
+	if counts := answers(t, c, 100); counts["d"] != 100 {
+		t.Errorf("without the engine to which the others connected: %v", counts)
+	}
+}
+
+// While the functions of a cluster change, calls go on: callers pass from one local server to the
+// next.
+func TestFunctionsChangeUnderLoad(t *testing.T) {
+	p := startPair(t, gateway.Config{}, gateway.Export{})
+	ctx, cancel := context.WithCancel(context.Background())
+	failures := make(chan error, 8)
+	for range 8 {
+		c := callAt(t, p.importer.listen)
+		go func() {
+			for ctx.Err() == nil {
+				if err := c.Call(context.Background(), "who", nil); err != nil {
+					failures <- err
+					return
+				}
+			}
+			failures <- nil
+		}()
+	}
+	for range 100 {
+		before := p.server.count()
+		must(t, gateway.Renew(p.importer.Gateway))
+		await(t, "more calls", func() bool { return p.server.count() > before+8 })
+	}
+	cancel()
+	for range 8 {
+		must(t, <-failures)
+	}
+}
