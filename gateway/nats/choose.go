@@ -279,10 +279,14 @@ func (s *search) failure(r *route) error {
 		}
 		return notExecuted(status.Unavailable, "no server of function %s is there at present", r.name)
 	}
-	if len(s.failures) == 1 {
-		return s.last
-	}
 	failure := *s.last
+	if failure.Code == status.DeadlineExceeded {
+		// The call has time left, so that is not what its caller is to be told.
+		failure.Code = status.Unavailable
+	}
+	if len(s.failures) == 1 {
+		return &failure
+	}
 	failure.Message = "no server takes the call:\n" + strings.Join(s.failures, "\n")
 	return &failure
 }

@@ -30,6 +30,7 @@ type Gateway struct {
 	catalogue *catalogue
 	remotes   *remotes
 	importing *importing
+	peers     *peers
 
 	// ready is set once all of these are there.
 	ready    atomic.Bool
@@ -70,6 +71,7 @@ func New(config Config) (*Gateway, error) {
 	g := &Gateway{config: config, log: config.Logger, clock: monotonic.New(), subjects: subjects{config.Prefix}}
 	g.set.Store(&labels{config.Zone, config.Large, config.Direct})
 	g.announcer, g.catalogue, g.importing = newAnnouncer(g), newCatalogue(g), newImporting(g)
+	g.peers = newPeers(g)
 	g.remotes = &remotes{gateway: g, all: map[instanceNumber]*remote{}}
 	return g, nil
 }
@@ -119,6 +121,9 @@ func (g *Gateway) start(life context.Context) (err error) {
 	if err = g.catalogue.subscribe(g.link.Conn); err != nil {
 		return fmt.Errorf("gateway: engine: %w", err)
 	}
+	if err = g.peers.subscribe(g.link.Conn); err != nil {
+		return fmt.Errorf("gateway: engine: %w", err)
+	}
 	if err = g.importing.start(life); err != nil {
 		return err
 	}
@@ -127,6 +132,7 @@ func (g *Gateway) start(life context.Context) (err error) {
 	}
 	go g.announcer.run(life)
 	go g.catalogue.run(life)
+	go g.peers.run(life)
 	g.ready.Store(true)
 	// The engine may have been there before there was anything to announce.
 	if g.link.IsConnected() {

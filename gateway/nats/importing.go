@@ -38,6 +38,7 @@ type imported struct {
 type generation struct {
 	server *server.Server
 	view   *inlet
+	names  map[string]bool // of its functions
 }
 
 // An importing is the local server of a gateway: one after the other, because the functions of a
@@ -194,12 +195,14 @@ func (i *importing) renewLocked() error {
 	if err := s.Register(StatusFunction, i.gateway.statusText, server.Idempotent(), server.Doc("What this gateway knows, in JSON.")); err != nil {
 		return err
 	}
-	for _, known := range i.functions {
+	names := make(map[string]bool, len(i.functions))
+	for name, known := range i.functions {
+		names[name] = true
 		if err := s.RegisterForwarded(known.function.JSON(), known.route.forward, i.gateway.elsewhere(known)...); err != nil {
 			return err
 		}
 	}
-	next, former := &generation{s, i.door.view()}, i.current
+	next, former := &generation{s, i.door.view(), names}, i.current
 	i.serving.Go(func() {
 		if err := s.Serve(context.Background(), next.view); err != nil && !errors.Is(err, server.ErrServerClosed) {
 			i.gateway.log.Warn("the local server has ended", "error", err)
@@ -263,8 +266,10 @@ func (i *importing) status() []FunctionStatus {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	all := []FunctionStatus{}
-	for _, known := range i.functions {
-		all = append(all, known.route.status())
+	for name, known := range i.functions {
+		if i.current != nil && i.current.names[name] {
+			all = append(all, known.route.status())
+		}
 	}
 	slices.SortFunc(all, func(a, b FunctionStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all

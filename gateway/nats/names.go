@@ -17,6 +17,14 @@ func (s subjects) who() string { return s.prefix + ".who" }
 // bye is where a gateway says that it ends.
 func (s subjects) bye() string { return s.prefix + ".bye" }
 
+// hub is where the hub of another gateway gets messages of its streams. No stream has this name.
+func (s subjects) hub(instance string) string { return s.prefix + ".b." + instance + ".x" }
+
+// nobody is where the engine answers a gateway if another one is not there.
+func (s subjects) nobody(asking, asked string) string {
+	return s.prefix + ".nobody." + asking + "." + asked
+}
+
 // cancel is where calls of programs without Nearcall are cancelled, by the name that the caller
 // gave to the call.
 func (s subjects) cancel(call string) string { return s.prefix + ".cancel." + call }

@@ -51,6 +51,7 @@ func (e *exported) relay(listener net.Listener) {
 // is.
 func (e *exported) relayOne(far half) {
 	defer far.Close()
+	defer e.gateway.peers.enter(far)()
 	ctx, cancel := context.WithTimeout(context.Background(), relayDial)
 	defer cancel()
 	hello, err := readHello(far)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/gateway/nats/internal/bus"
 	"github.com/nearcall/nearcall/server"
 )
 
@@ -48,12 +50,26 @@ func (e *exported) lead(from net.Listener, to chan<- net.Conn, until *inlet) {
 			return
 		}
 		e.streamsTotal.Add(1)
+		counted := &countedConn{Conn: conn.(*bus.Conn), leave: e.gateway.peers.enter(conn)}
 		select {
-		case to <- conn:
+		case to <- counted:
 		case <-until.closed:
-			conn.Close()
+			counted.Close()
 		}
 	}
+}
+
+// A countedConn is a connection of another gateway that is noted until it is closed.
+type countedConn struct {
+	*bus.Conn
+	once  sync.Once
+	leave func()
+}
+
+// Close implements net.Conn.
+func (c *countedConn) Close() error {
+	c.once.Do(c.leave)
+	return c.Conn.Close()
 }
 
 // describe asks the server at the other end of conns for what is announced of it.
