@@ -93,7 +93,7 @@ var arrows = []layer{
 	{"tests/programs/testlibrary", []string{"server", "embed", "tests/programs/demo"}},
 
 	// What stands on top. Others' modules are their own affair: they are nested.
-	{"gateway", []string{"status", "intercept", "observe", "forward", "server", "server/servertls", "client", "client/clienttls", "internal/endpoints", "internal/transport",
+	{"gateway", []string{"status", "intercept", "observe", "forward", "server", "server/servertls", "client", "client/clienttls", "internal/decades", "internal/endpoints", "internal/transport",
 		"internal/wire", "internal/monotonic", anything}},
 	{"cmd", []string{"status", "spin", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "internal/address", "internal/hostname", "internal/rights", "internal/transport", "internal/schema",
 		"internal/codec", "tests/programs/demo", "internal/cputime", "internal/machine",
