@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -22,7 +23,10 @@ func (g *Gateway) drain(stop context.CancelFunc) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), g.config.DrainTimeout)
 	defer cancel()
+	var plain sync.WaitGroup
+	plain.Go(func() { g.plain.drain(ctx) })
 	g.importing.stop()
+	plain.Wait()
 	for g.hub.Streams() > 0 && ctx.Err() == nil {
 		g.remotes.set(nil) // closes those whose calls have ended
 		sleep(ctx, drainLook)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/client"
+	"github.com/nearcall/nearcall/gateway/nats/internal/services"
 	"github.com/nearcall/nearcall/internal/wire"
 )
 
@@ -28,6 +29,8 @@ type exported struct {
 	log     *slog.Logger
 	// client calls the server. Its calls have the time that their contexts have.
 	client *client.Client
+	// workers bounds the calls of programs without Nearcall.
+	workers *services.Workers
 
 	stop    context.CancelFunc // ends watching, and what is offered to others
 	stopped chan struct{}
@@ -54,7 +57,7 @@ func (g *Gateway) newExported(config Export) (*exported, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: export %s: %w", config.Name, err)
 	}
-	return &exported{gateway: g, config: config, log: log, client: c, state: serverDown, stop: func() {}, stopped: make(chan struct{})}, nil
+	return &exported{gateway: g, config: config, log: log, client: c, workers: services.NewWorkers(g.config.Workers), state: serverDown, stop: func() {}, stopped: make(chan struct{})}, nil
 }
 
 // start begins to watch the server.

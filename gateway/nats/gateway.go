@@ -31,9 +31,11 @@ type Gateway struct {
 	remotes   *remotes
 	importing *importing
 	peers     *peers
+	plain     plainCallers
 
-	// ready is set once all of these are there.
+	// ready is set, and started closed, once all of these are there.
 	ready    atomic.Bool
+	started  chan struct{}
 	draining atomic.Bool
 	// connectedMs is when the engine was connected to last, or 0.
 	connectedMs atomic.Uint64
@@ -68,7 +70,7 @@ func New(config Config) (*Gateway, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	g := &Gateway{config: config, log: config.Logger, clock: monotonic.New(), subjects: subjects{config.Prefix}}
+	g := &Gateway{config: config, log: config.Logger, clock: monotonic.New(), subjects: subjects{config.Prefix}, started: make(chan struct{})}
 	g.set.Store(&labels{config.Zone, config.Large, config.Direct})
 	g.announcer, g.catalogue, g.importing = newAnnouncer(g), newCatalogue(g), newImporting(g)
 	g.peers = newPeers(g)
@@ -93,6 +95,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.drain(stop)
 	return nil
 }
+
+// Started returns a channel that is closed when a gateway that runs listens, if it has an address to
+// listen at, and looks for its engine, for other gateways and for the servers that it exports. None of
+// them need be there.
+func (g *Gateway) Started() <-chan struct{} { return g.started }
 
 func (g *Gateway) enter(from, to runState) bool {
 	g.mu.Lock()
@@ -134,6 +141,7 @@ func (g *Gateway) start(life context.Context) (err error) {
 	go g.catalogue.run(life)
 	go g.peers.run(life)
 	g.ready.Store(true)
+	close(g.started)
 	// The engine may have been there before there was anything to announce.
 	if g.link.IsConnected() {
 		g.came()

@@ -25,16 +25,6 @@ func (s subjects) nobody(asking, asked string) string {
 	return s.prefix + ".nobody." + asking + "." + asked
 }
 
-// cancel is where calls of programs without Nearcall are cancelled, by the name that the caller
-// gave to the call.
-func (s subjects) cancel(call string) string { return s.prefix + ".cancel." + call }
-
-// function is where programs without Nearcall call a function of an exported server. It returns
-// false if the function's name cannot be part of a subject.
-func (s subjects) function(server, function string) (subject string, possible bool) {
-	return s.prefix + ".f." + server + "." + function, isPrefix(function)
-}
-
 // isPrefix reports whether a text consists of words of a subject with dots between them, and has no
 // wildcards.
 func isPrefix(text string) bool {

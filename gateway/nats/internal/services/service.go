@@ -1,5 +1,5 @@
 // Package services offers the functions of a server to plain NATS clients: each function is an endpoint
-// of a NATS service, which takes and gives JSON. spec/gateway.md has the subjects, the headers and
+// of a NATS service, which takes and gives JSON. spec/services.md has the subjects, the headers and
 // the errors.
 //
 // The documents about services are those of NATS micro, so the command nats shows them. The
@@ -92,7 +92,7 @@ func Start(config Config) (*Service, error) {
 	s := &Service{config: config, id: rand.Text(), started: time.Now().UTC()}
 	s.calls, s.abandon = context.WithCancelCause(context.Background())
 	if err := s.subscribe(); err != nil {
-		s.withdraw()
+		s.Withdraw()
 		s.abandon(nil)
 		return nil, fmt.Errorf("the functions of %s cannot be offered to NATS: %w", config.Name, err)
 	}
@@ -122,8 +122,9 @@ func (s *Service) closes(subscription *nats.Subscription) {
 	subscription.SetClosedHandler(func(string) { s.open.Done() })
 }
 
-// withdraw ends all subscriptions. What has been delivered is still worked on.
-func (s *Service) withdraw() {
+// Withdraw takes no more requests, so that other instances get them. Those that came are still
+// worked on.
+func (s *Service) Withdraw() {
 	for _, e := range s.endpoints {
 		_ = e.subscription.Drain() // It fails if the connection was closed, which ends it as well.
 	}
@@ -132,10 +133,10 @@ func (s *Service) withdraw() {
 	}
 }
 
-// Stop takes no more requests, so that other instances get them, and waits until those that came
-// are answered. When ctx ends, it gives up those that are left: their callers are told.
+// Stop withdraws the service and waits until the requests that came are answered. When ctx ends, it
+// gives up those that are left: their callers are told.
 func (s *Service) Stop(ctx context.Context) {
-	s.withdraw()
+	s.Withdraw()
 	done := make(chan struct{})
 	go func() {
 		s.open.Wait()
