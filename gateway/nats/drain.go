@@ -16,7 +16,9 @@ const (
 // drain announces that the gateway stops, and waits for the calls of others and of local callers, at
 // most for the drain timeout. Then it ends everything, with what stop ends.
 func (g *Gateway) drain(stop context.CancelFunc) {
+	g.reloading.Lock() // Reload begins nothing from now on
 	g.draining.Store(true)
+	g.reloading.Unlock()
 	g.announcer.announce()
 	for _, e := range g.exported() {
 		e.withdraw()
@@ -42,6 +44,9 @@ func (g *Gateway) drain(stop context.CancelFunc) {
 func (g *Gateway) end() {
 	for _, e := range g.exported() {
 		e.withdraw()
+		_ = e.client.Close()
+	}
+	for _, e := range g.former {
 		_ = e.client.Close()
 	}
 	g.remotes.close()

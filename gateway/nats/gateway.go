@@ -24,6 +24,7 @@ type Gateway struct {
 
 	// These are set by Run before anything else is begun, and do not change.
 	startedMs uint64
+	life      context.Context // ends when the calls have ended
 	link      *link
 	hub       *bus.Hub
 	announcer *announcer
@@ -45,6 +46,10 @@ type Gateway struct {
 	mu      sync.Mutex
 	state   runState
 	exports []*exported
+	// former are those that Reload has taken out.
+	former []*exported
+	// reloading is held by Reload.
+	reloading sync.Mutex
 }
 
 // labels are the parts of a Config that can be changed and that calls look at.
@@ -113,7 +118,7 @@ func (g *Gateway) enter(from, to runState) bool {
 
 // start begins everything, or nothing.
 func (g *Gateway) start(life context.Context) (err error) {
-	g.startedMs = g.clock.Ms()
+	g.startedMs, g.life = g.clock.Ms(), life
 	if g.link, err = connect(&g.config, g.log, g.came); err != nil {
 		return err
 	}
@@ -134,9 +139,11 @@ func (g *Gateway) start(life context.Context) (err error) {
 	if err = g.importing.start(life); err != nil {
 		return err
 	}
-	if err = g.export(life, g.config.Exports); err != nil {
+	made, err := g.makeExports(g.config.Exports)
+	if err != nil {
 		return err
 	}
+	g.begin(made)
 	go g.announcer.run(life)
 	go g.catalogue.run(life)
 	go g.peers.run(life)
@@ -149,26 +156,29 @@ func (g *Gateway) start(life context.Context) (err error) {
 	return nil
 }
 
-// export begins to export servers.
-func (g *Gateway) export(life context.Context, exports []Export) error {
-	var made []*exported
+// makeExports makes servers that are exported once begin is called.
+func (g *Gateway) makeExports(exports []Export) (made []*exported, err error) {
 	for _, config := range exports {
 		e, err := g.newExported(config)
 		if err != nil {
 			for _, e := range made {
 				_ = e.client.Close()
 			}
-			return err
+			return nil, err
 		}
 		made = append(made, e)
 	}
+	return made, nil
+}
+
+// begin begins to export servers.
+func (g *Gateway) begin(made []*exported) {
 	g.mu.Lock()
 	g.exports = append(g.exports, made...)
 	g.mu.Unlock()
 	for _, e := range made {
-		e.start(life)
+		e.start(g.life)
 	}
-	return nil
 }
 
 // exported returns the servers that are exported.
