@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
@@ -12,6 +13,8 @@ import (
 const (
 	// announcePause is how often changes are announced at most.
 	announcePause = 100 * time.Millisecond
+	// announceFirst is when a gateway that has just found others announces itself once more.
+	announceFirst = 250 * time.Millisecond
 	// membersAtPace is for how many members announce_ms is kept. With more of them each one
 	// announces itself less often, so that the messages that all of them get grow no faster than
 	// their number.
@@ -28,6 +31,9 @@ type announcer struct {
 	gateway *Gateway
 	// now asks for an announcement at once, and soon for one after a moment.
 	now, soon chan struct{}
+	// eager asks for several, with growing pauses: others may be reached a little later only,
+	// because engines find each other one by one.
+	eager atomic.Bool
 }
 
 func newAnnouncer(g *Gateway) *announcer {
@@ -52,8 +58,7 @@ func signal(to chan struct{}) {
 func (a *announcer) run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
-		wait := a.interval()
+	for pause := announceFirst; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -67,7 +72,11 @@ func (a *announcer) run(ctx context.Context) {
 		}
 		a.announce()
 		sleep(ctx, announcePause)
-		timer.Reset(wait - wait/5 + rand.N(2*wait/5))
+		if a.eager.Swap(false) {
+			pause = announceFirst
+		}
+		timer.Reset(pause - pause/5 + rand.N(2*pause/5))
+		pause = min(2*pause, a.interval())
 	}
 }
 

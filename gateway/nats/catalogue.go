@@ -98,6 +98,9 @@ func (c *catalogue) hear(text []byte) {
 	}
 	made := &member{memberDocument: document, heardMs: c.gateway.clock.Ms(), keptMs: keptFor(document.IntervalMs)}
 	c.members[document.Instance] = made
+	if former == nil {
+		c.gateway.announcer.asked() // it may not know this gateway either
+	}
 	if former == nil || !sameOffer(former.memberDocument, document) {
 		signal(c.changed)
 	}
@@ -135,6 +138,9 @@ func (c *catalogue) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			if c.gateway.link.hasGrown() {
+				c.gateway.came()
+			}
 			if !c.expire() {
 				continue
 			}

@@ -27,9 +27,11 @@ type link struct {
 	*nats.Conn
 
 	reconnects atomic.Uint64
-	closing    atomic.Bool
-	mu         sync.Mutex
-	lastError  error
+	// others is how many other engines the gateway's own was connected to. It belongs to hasGrown.
+	others    int
+	closing   atomic.Bool
+	mu        sync.Mutex
+	lastError error
 }
 
 // connect connects to the engine, or begins to: an engine that is not there yet is waited for beside
@@ -137,6 +139,18 @@ func (l *link) why() error {
 		return l.lastError
 	}
 	return errors.New("not connected yet")
+}
+
+// hasGrown reports whether the gateway's own engine has found others since it was asked last. It is
+// called by one goroutine.
+func (l *link) hasGrown() bool {
+	if l.embedded == nil {
+		return false
+	}
+	others := l.embedded.NumRoutes() + l.embedded.NumLeafNodes()
+	grown := others > l.others
+	l.others = others
+	return grown
 }
 
 // status returns what there is to tell of the engine.

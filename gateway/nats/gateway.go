@@ -195,6 +195,7 @@ func (g *Gateway) labels() *labels { return g.set.Load() }
 // serves, and are asked for the same.
 func (g *Gateway) came() {
 	g.connectedMs.Store(g.clock.Ms())
+	g.announcer.eager.Store(true)
 	if !g.ready.Load() {
 		return // start calls it again
 	}

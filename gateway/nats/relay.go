@@ -77,7 +77,7 @@ func (e *exported) relayOne(far half) {
 }
 
 // localFeatures are those that need a caller on the same machine.
-const localFeatures = wire.FeatureSharedClock | wire.FeatureDescriptors | wire.FeatureSharedMemory | wire.FeatureStores
+const localFeatures = wire.FeatureSharedClock | wire.FeatureDescriptors | wire.FeatureSharedMemory | wire.FeatureStores | wire.FeatureDirections
 
 // readHello reads the first bytes of a connection, and returns them without the features that the
 // caller of another machine must not have: the server takes the gateway for the caller. What is no

@@ -38,6 +38,7 @@ type Subject struct {
 	EmailAddresses []string
 	IPs            []net.IP
 	Client         bool // it is for clients only, otherwise for servers only
+	Both           bool // it is for clients and for servers
 	// Until is when it expires, in a day if that is zero.
 	Until time.Time
 }
@@ -85,7 +86,9 @@ func (a *Authority) Issue(s Subject) (*Pair, error) {
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames: s.DNSNames, EmailAddresses: s.EmailAddresses, IPAddresses: s.IPs,
 	}
-	if s.Client {
+	if s.Both {
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	} else if s.Client {
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	}
 	if s.URI != "" {
