@@ -209,16 +209,16 @@ func (i *importing) renewLocked() error {
 		}
 	})
 	if former != nil {
+		former.view.pause()
 		i.serving.Go(former.retire)
 	}
 	i.current, i.renewedMs, i.leftovers = next, i.gateway.clock.Ms(), false
 	return nil
 }
 
-// retire ends a server that was replaced. Callers that have connected just now are let in first,
+// retire ends a server that was replaced, and gets no more connections. Callers that have connected just now are let in first,
 // because those that are turned away have to try again.
 func (g *generation) retire() {
-	g.view.pause()
 	time.Sleep(retirePause)
 	_ = g.server.Shutdown(context.Background())
 }
