@@ -31,7 +31,7 @@ manual := build/man/nearcall.1
 build_command := go build -C cmd/nearcall -o ../../$(command) . && touch $(command)
 # How it was made last: not as for users, where check did it.
 command_made := build/command-made
-command_sources = go.mod $(shell find client cmd embed forward handoff intercept internal observe resident server spin status tests/programs/demo -type f ! -name '*_test.go')
+command_sources = go.mod $(shell find client cmd embed forward gateway handoff intercept internal observe resident server spin status tests/programs/demo -type f ! -name '*_test.go')
 .SECONDEXPANSION:
 
 # Makes the parts that are given, as tools/runparts says. A signal reaches it itself.

@@ -155,11 +155,23 @@ func (l *link) hasGrown() bool {
 
 // status returns what there is to tell of the engine.
 func (l *link) status() EngineStatus {
-	s := EngineStatus{Connected: l.IsConnected(), URL: l.ConnectedUrlRedacted(), ReconnectsTotal: l.reconnects.Load(), Embedded: l.embedded != nil}
+	s := EngineStatus{Connected: l.IsConnected(), URL: l.url(), ReconnectsTotal: l.reconnects.Load(), Embedded: l.embedded != nil}
 	if why := l.why(); why != nil {
 		s.Error = why.Error()
 	}
 	return s
+}
+
+// url returns where the engine is. The one that runs in the gateway is connected to without an address;
+// its own is told to other programs.
+func (l *link) url() string {
+	if l.embedded == nil {
+		return l.ConnectedUrlRedacted()
+	}
+	if l.embedded.Addr() == nil {
+		return "" // it does not listen
+	}
+	return l.embedded.ClientURL()
 }
 
 // flush waits until the engine has everything that was published, unless ctx ends.

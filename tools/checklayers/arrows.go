@@ -95,7 +95,7 @@ var arrows = []layer{
 	// What stands on top. Others' modules are their own affair: they are nested.
 	{"gateway", []string{"status", "intercept", "observe", "forward", "server", "server/servertls", "client", "client/clienttls", "internal/decades", "internal/endpoints", "internal/transport",
 		"internal/wire", "internal/monotonic", anything}},
-	{"cmd", []string{"status", "spin", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "internal/address", "internal/hostname", "internal/rights", "internal/transport", "internal/schema",
+	{"cmd", []string{"status", "spin", "server", "server/servertls", "client", "client/clienttls", "gateway", "handoff", "resident", "internal/address", "internal/hostname", "internal/rights", "internal/transport", "internal/schema",
 		"internal/codec", "tests/programs/demo", "internal/cputime", "internal/machine",
 		"internal/decades", "internal/windows", "internal/peercred", anything}},
 	{"conformance", []string{"status", "server", "server/servertls", "client", "client/clienttls", "internal/wire", "internal/rights", "internal/schema", "internal/codec", anything}},

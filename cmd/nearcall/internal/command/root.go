@@ -85,7 +85,7 @@ schema export'), or - to read such a file from standard input.
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(p.demoCommand(), p.listCommand(), p.describeCommand(), p.callCommand(), p.pingCommand(), p.benchCommand(),
 		p.statsCommand(), p.frontCommand(), p.schemaCommand(), p.genCommand(), p.buildCommand(), p.receiveCommand(),
-		p.residentCommand())
+		p.residentCommand(), p.gatewayCommand())
 	return root
 }
 
