@@ -13,7 +13,7 @@ import (
 )
 
 // classBounds are those of the histograms of times, in nanoseconds, up to ten minutes.
-var classBounds = decades.Bounds(uint64(10 * time.Minute))
+var classBounds = sync.OnceValue(func() []int64 { return decades.Bounds(uint64(10 * time.Minute)) })
 
 // counts are those of an endpoint. They are safe for several goroutines.
 type counts struct {
@@ -39,10 +39,11 @@ func (c *counts) end(took time.Duration, failure *status.Error) {
 	c.inFlight--
 	c.requests++
 	c.total += took
+	bounds := classBounds()
 	if c.classes == nil {
-		c.classes = make([]uint64, len(classBounds))
+		c.classes = make([]uint64, len(bounds))
 	}
-	at, exact := slices.BinarySearch(classBounds, int64(took))
+	at, exact := slices.BinarySearch(bounds, int64(took))
 	if !exact {
 		at--
 	}
@@ -95,6 +96,7 @@ func (c *counts) statistics(stats *micro.EndpointStats) {
 // answered: the end of the class in which the last of them lies.
 func (c *counts) quantile(percent uint64) float64 {
 	var all uint64
+	bounds := classBounds()
 	for _, count := range c.classes {
 		all += count
 	}
@@ -102,7 +104,7 @@ func (c *counts) quantile(percent uint64) float64 {
 	for i, count := range c.classes {
 		below += count
 		if count > 0 && below*100 >= all*percent {
-			return float64(classBounds[min(i+1, len(classBounds)-1)]) / float64(time.Millisecond)
+			return float64(bounds[min(i+1, len(bounds)-1)]) / float64(time.Millisecond)
 		}
 	}
 	return 0

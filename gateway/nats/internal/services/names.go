@@ -34,7 +34,7 @@ func (n *names) subject(function string) (subject string, ok bool) {
 // than those that NATS allows become _.
 func (n *names) endpoint(function string) string {
 	name := strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+		if isWordRune(r) {
 			return r
 		}
 		return '_'

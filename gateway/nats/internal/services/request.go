@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +53,8 @@ func parseRequest(m *nats.Msg) (*request, error) {
 	return r, err
 }
 
-var callForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+// callBytesMax is how long the name of a call may be.
+const callBytesMax = 64
 
 func (r *request) header(name, value string) error {
 	key, isMetadata := strings.CutPrefix(name, headerMetadata)
@@ -70,8 +70,8 @@ func (r *request) header(name, value string) error {
 		}
 		r.options = append(r.options, client.Timeout(time.Duration(ms)*time.Millisecond))
 	case name == headerCall:
-		if !callForm.MatchString(value) {
-			return refuse("header Nearcall-Call is %q: write at most 64 letters, digits, - and _", value)
+		if !isWord(value) || len(value) > callBytesMax {
+			return refuse("header Nearcall-Call is %q: write at most %d letters, digits, - and _", value, callBytesMax)
 		}
 		r.name = value
 	case name == headerKey:

@@ -47,22 +47,28 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-var (
-	nameForm    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-	versionForm = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
-)
-
 // CheckName reports what is wrong with the name of a service.
 func CheckName(name string) error {
-	if !nameForm.MatchString(name) {
+	if !isWord(name) {
 		return fmt.Errorf("the name %q of an exported server is not a name of NATS: write letters, digits, - and _", name)
 	}
 	return nil
 }
 
+// isWord reports whether a text has letters, digits, - and _ only, and at least one of them.
+func isWord(text string) bool {
+	return text != "" && strings.IndexFunc(text, func(r rune) bool { return !isWordRune(r) }) < 0
+}
+
+func isWordRune(r rune) bool {
+	return r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+}
+
 // CheckVersion reports what is wrong with the version of a service.
 func CheckVersion(version string) error {
-	if !versionForm.MatchString(version) {
+	// It is compiled here because every start of a program with this package would take longer.
+	form := regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	if !form.MatchString(version) {
 		return fmt.Errorf("the version %q of an exported server is not a semantic version: write one such as 1.4.0", version)
 	}
 	return nil
