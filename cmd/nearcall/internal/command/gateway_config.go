@@ -4,16 +4,20 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"os/user"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
 
 	gateway "github.com/nearcall/nearcall/gateway/nats"
+	"github.com/nearcall/nearcall/server"
 )
 
 // A gatewayFile is the configuration of a gateway as a file has it. The examples are for errors.
@@ -23,6 +27,8 @@ type gatewayFile struct {
 	Zone           string          `toml:"zone" example:"\"west\""`
 	Prefix         string          `toml:"prefix" example:"\"nearcall\""`
 	Listen         string          `toml:"listen" example:"\"unix:/run/nearcall/gateway.sock\""`
+	SocketMode     string          `toml:"socket_mode" example:"\"0660\""`
+	SocketGroup    string          `toml:"socket_group" example:"\"www-data\""`
 	Large          string          `toml:"large" example:"\"pieces\""`
 	Direct         string          `toml:"direct" example:"\"off\""`
 	Workers        int             `toml:"workers" example:"256"`
@@ -95,16 +101,41 @@ func (f *gatewayFile) config() (gateway.Config, error) {
 	}
 	for _, one := range []struct {
 		name, given string
-		choices     map[string]func(*gateway.Config)
-	}{{"large", f.Large, largeChoices}, {"direct", f.Direct, directChoices}} {
+		apply       func(c *gateway.Config, given string) error
+	}{{"large", f.Large, chooseFrom(largeChoices)}, {"direct", f.Direct, chooseFrom(directChoices)},
+		{"socket_mode", f.SocketMode, setSocketMode}, {"socket_group", f.SocketGroup, setSocketGroup}} {
 		if one.given == "" {
 			continue
 		}
-		if err := choose(&c, one.choices, one.given); err != nil {
+		if err := one.apply(&c, one.given); err != nil {
 			return c, fmt.Errorf("%s is %q: %w", one.name, one.given, err)
 		}
 	}
 	return c, nil
+}
+
+// setSocketMode sets the permissions of the socket, in octal digits.
+func setSocketMode(c *gateway.Config, text string) error {
+	mode, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || mode == 0 || mode > 0o777 {
+		return errors.New("write octal digits, such as 0660")
+	}
+	c.Server = append(c.Server, server.WithSocketMode(fs.FileMode(mode)))
+	return nil
+}
+
+// setSocketGroup sets the group that owns the socket, by its name or number.
+func setSocketGroup(c *gateway.Config, text string) error {
+	found, err := user.LookupGroup(text)
+	if err != nil {
+		found, err = user.LookupGroupId(text)
+	}
+	if err != nil {
+		return errors.New("there is no group of that name or number")
+	}
+	number, err := strconv.Atoi(found.Gid)
+	c.Server = append(c.Server, server.WithSocketGroup(number))
+	return err
 }
 
 // What "large" and "direct" can be.
@@ -120,13 +151,16 @@ var (
 	}
 )
 
-func choose(c *gateway.Config, choices map[string]func(*gateway.Config), given string) error {
-	choice, known := choices[given]
-	if !known {
-		return fmt.Errorf("write %s", strings.Join(sortedKeys(choices), ", "))
+// chooseFrom returns what applies one of some choices.
+func chooseFrom(choices map[string]func(*gateway.Config)) func(c *gateway.Config, given string) error {
+	return func(c *gateway.Config, given string) error {
+		choice, known := choices[given]
+		if !known {
+			return fmt.Errorf("write %s", strings.Join(sortedKeys(choices), ", "))
+		}
+		choice(c)
+		return nil
 	}
-	choice(c)
-	return nil
 }
 
 func sortedKeys[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }

@@ -20,6 +20,8 @@ func (r *gatewayRun) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&r.json, "json", false, "log as JSON")
 	r.add(cmd, "export", "let others call the functions of the server `NAME=ADDRESS` on this machine; may be given several times", addExport)
 	r.text(cmd, "listen", "serve the functions of others at this `ADDRESS`, as unix:/path", func(c *gateway.Config) *string { return &c.Listen })
+	r.add(cmd, "socket-mode", "the permissions of that socket: octal `DIGITS`, 0660 without it", setSocketMode)
+	r.add(cmd, "socket-group", "the `GROUP` that owns that socket, by name or number", setSocketGroup)
 	r.text(cmd, "name", "a `NAME` of this gateway for logs, instead of that of the host", func(c *gateway.Config) *string { return &c.Name })
 	r.text(cmd, "host", "the `NAME` by which gateways recognise others on the same machine, instead of the host's own", func(c *gateway.Config) *string { return &c.Host })
 	r.text(cmd, "zone", "a `LABEL` for machines that are near each other", func(c *gateway.Config) *string { return &c.Zone })
@@ -112,7 +114,7 @@ func (r *gatewayRun) list(cmd *cobra.Command, name, usage string, of func(*gatew
 }
 
 func (r *gatewayRun) choice(cmd *cobra.Command, name string, choices map[string]func(*gateway.Config), usage string) {
-	r.add(cmd, name, usage, func(c *gateway.Config, text string) error { return choose(c, choices, text) })
+	r.add(cmd, name, usage, chooseFrom(choices))
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(sortedKeys(choices), cobra.ShellCompDirectiveNoFileComp))
 }
 

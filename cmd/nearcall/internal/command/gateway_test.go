@@ -10,6 +10,8 @@ import (
 const gatewayConfiguration = `
 zone = "west"
 listen = "unix:/run/nearcall/gateway.sock"
+socket_mode = "0600"
+socket_group = "0"
 large = "refuse"
 direct = "callers"
 workers = 16
@@ -50,12 +52,14 @@ func TestGatewayCheck(t *testing.T) {
 func TestGatewayFileMistakes(t *testing.T) {
 	for _, row := range []struct{ from, to, want string }{
 		{`zone = "west"`, `zon = "west"`, `gateway.toml:2: "zon" is not known here: there are name, host, zone,`},
-		{`version = "1.4.0"`, `versions = "1.4.0"`, `gateway.toml:14: "export.versions" is not known here: there are name, address, functions, direct, version`},
-		{`[engine]`, `[engines]`, `gateway.toml:16: "engines" is not known here: there are name,`},
-		{`urls = ["nats://nats.example:4222"]`, `urls = "nats://nats.example:4222"`, `gateway.toml:17: urls has a value of another form: write one such as urls = ["nats://nats.example:4222"]`},
-		{`workers = 16`, `workers = "16"`, `gateway.toml:6: workers has a value of another form: write one such as workers = 256`},
+		{`version = "1.4.0"`, `versions = "1.4.0"`, `gateway.toml:16: "export.versions" is not known here: there are name, address, functions, direct, version`},
+		{`[engine]`, `[engines]`, `gateway.toml:18: "engines" is not known here: there are name,`},
+		{`urls = ["nats://nats.example:4222"]`, `urls = "nats://nats.example:4222"`, `gateway.toml:19: urls has a value of another form: write one such as urls = ["nats://nats.example:4222"]`},
+		{`workers = 16`, `workers = "16"`, `gateway.toml:8: workers has a value of another form: write one such as workers = 256`},
 		{`zone = "west"`, `zone = west`, `gateway.toml:2: this is no TOML`},
 		{`"refuse"`, `"split"`, `gateway.toml: large is "split": write pieces, refuse`},
+		{`"0600"`, `"rw"`, `gateway.toml: socket_mode is "rw": write octal digits, such as 0660`},
+		{`"0"`, `"no such group"`, `gateway.toml: socket_group is "no such group": there is no group of that name or number`},
 		{`"callers"`, `"on"`, `gateway.toml: direct is "on": write callers, gateways, off`},
 	} {
 		text := strings.Replace(gatewayConfiguration, row.from, row.to, 1)
