@@ -2,8 +2,6 @@ package faults_test
 
 import (
 	"cmp"
-	"errors"
-	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/nearcall/nearcall/status"
 	"github.com/nearcall/nearcall/tests/processes"
+	"github.com/nearcall/nearcall/tests/processes/ledger"
 )
 
 const (
@@ -107,8 +106,8 @@ type faultRun struct {
 	// forwardPath is where a forwarder serves in front of the server, or "" if there is none.
 	forwardPath string
 	ledgerPath  string
-	ledger      *ledger
-	reports     reports
+	ledger      *ledger.Ledger
+	reports     ledger.Reports
 	witness     *processes.Witness
 
 	wanted         int64 // calls, then torment ends
@@ -138,7 +137,7 @@ func newFaultRun(t *testing.T, caller string, memory bool) *faultRun {
 	if memory {
 		r.slowEvery = slowEveryHot
 	}
-	r.ledger = openLedger(t, r.ledgerPath)
+	r.ledger = ledger.Open(t, r.ledgerPath, nil)
 	return r
 }
 
@@ -293,39 +292,29 @@ func (r *faultRun) startCaller(keys int, further ...string) *processes.Process {
 
 // readRecords notes what a caller says, to its end.
 func (r *faultRun) readRecords(p *processes.Process) {
-	record := make([]byte, recordBytes)
-	for {
-		if _, err := io.ReadFull(p.Output, record); err != nil {
-			// A record is written at once; half of one is a mistake.
-			if !errors.Is(err, io.EOF) {
-				r.t.Error(err)
-			}
-			return
-		}
-		key, said, took, err := parseRecord(record)
-		if err != nil {
-			r.t.Error(err)
-			return
-		}
-		r.reports.note(key, said)
-		if said.ended {
+	err := ledger.Read(p.Output, func(key uint64, said ledger.Report, took time.Duration) {
+		r.reports.Note(key, said)
+		if said.Ended {
 			r.ended.Add(1)
-			if said.memory {
+			if said.Memory {
 				r.endedInMemory.Add(1)
 			}
 			r.noteTime(key, said, took)
 		}
+	})
+	if err != nil {
+		r.t.Error(err)
 	}
 }
 
-func (r *faultRun) noteTime(key uint64, said report, took time.Duration) {
+func (r *faultRun) noteTime(key uint64, said ledger.Report, took time.Duration) {
 	bound := time.Duration(r.timeoutMs+50) * time.Millisecond
 	if took > bound && !r.witness.Explains(took-bound) {
 		r.late.Add(1)
 		if took > bound+latenessMax {
 			r.t.Errorf("call %d took %s: nothing but a deadline that was missed explains that", key, took)
 		}
-		r.t.Logf("late: call %d took %s: %v, %v", key, took, said.code, said.outcome)
+		r.t.Logf("late: call %d took %s: %v, %v", key, took, said.Code, said.Outcome)
 	}
 }
 
@@ -340,18 +329,18 @@ type tally struct {
 // check holds every report against the ledger, and returns what it has counted.
 func (r *faultRun) check() *tally {
 	r.witness.Close()
-	r.ledger.close()
+	r.ledger.Close()
 	count := tally{byOutcome: make(map[string]int)}
-	for key, reported := range r.reports.byKey {
+	for key, reported := range r.reports.ByKey {
 		r.checkOne(uint64(key), reported, &count)
 	}
-	for key, executed := range r.ledger.executed {
-		if executed > 0 && key >= len(r.reports.byKey) {
+	for key, executed := range r.ledger.Executed {
+		if executed > 0 && key >= len(r.reports.ByKey) {
 			r.t.Errorf("key %d was executed %d times and never called", key, executed)
 		}
 	}
-	if len(r.ledger.strange) > 0 {
-		r.t.Errorf("keys were executed that nobody has: %d", r.ledger.strange)
+	if len(r.ledger.Strange) > 0 {
+		r.t.Errorf("keys were executed that nobody has: %d", r.ledger.Strange)
 	}
 	r.t.Logf("%d calls, %d of them with shared memory; %d servers and %d callers killed, %d servers stopped; "+
 		"%d wrong outcomes, %d calls later than their deadline + 50 ms and what the machine adds; %v",
@@ -367,26 +356,26 @@ func (r *faultRun) check() *tally {
 	return &count
 }
 
-func (r *faultRun) checkOne(key uint64, reported report, count *tally) {
-	executed := r.ledger.count(key)
-	if !possible(reported, executed) {
+func (r *faultRun) checkOne(key uint64, reported ledger.Report, count *tally) {
+	executed := r.ledger.Count(key)
+	if !reported.Possible(executed) {
 		count.wrong++
-		r.t.Errorf("call %d: %s, and the ledger has %d executions", key, describe(reported), executed)
+		r.t.Errorf("call %d: %s, and the ledger has %d executions", key, reported.Describe(), executed)
 	}
-	if !reported.begun {
+	if !reported.Begun {
 		return
 	}
 	count.calls++
-	count.byOutcome[describe(reported)]++
-	if !reported.memory {
+	count.byOutcome[reported.Describe()]++
+	if !reported.Memory {
 		return
 	}
 	count.memory++
-	if !reported.ended || reported.code != status.Unavailable || key%uint64(r.slowEvery) == 0 {
+	if !reported.Ended || reported.Code != status.Unavailable || key%uint64(r.slowEvery) == 0 {
 		return
 	}
 	count.lost++
-	if reported.outcome == status.OutcomeUnknown {
+	if reported.Outcome == status.OutcomeUnknown {
 		count.unknown++
 		if executed == 0 {
 			count.blind++

@@ -12,6 +12,7 @@ import (
 	"github.com/nearcall/nearcall/internal/transport/sharedmemory/memorytest"
 	"github.com/nearcall/nearcall/status"
 	"github.com/nearcall/nearcall/tests/processes"
+	"github.com/nearcall/nearcall/tests/processes/ledger"
 )
 
 const (
@@ -160,7 +161,7 @@ func (s *stops) results(bound time.Duration) {
 		if n, err := fmt.Sscanf(line, "%d %d %d", &code, &outcome, &tookUs); n != 3 {
 			s.t.Fatalf("the caller said %q: %v", line, err)
 		}
-		s.counts[describe(report{ended: true, code: status.Code(code), outcome: status.Outcome(outcome)})]++
+		s.counts[ledger.Report{Ended: true, Code: status.Code(code), Outcome: status.Outcome(outcome)}.Describe()]++
 		if code != 0 && status.Code(code) != status.DeadlineExceeded {
 			s.t.Errorf("a call ended with %v, want success or DEADLINE_EXCEEDED", status.Code(code))
 		}

@@ -35,10 +35,13 @@ func BuildLibrary() error {
 
 // BuildCaller compiles the caller in C with the target's name, from the folder callers of
 // the package, and links it with libnearcall, which is there.
-func BuildCaller(target string) error {
+func BuildCaller(target string) error { return BuildCallerIn("callers", target) }
+
+// BuildCallerIn is BuildCaller with another folder.
+func BuildCallerIn(folder, target string) error {
 	return Run(
 		"gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-I", Root+"/libnearcall/include",
-		"-o", target, filepath.Join("callers", filepath.Base(target)+".c"), Root+"/build/lib/libnearcall.a",
+		"-o", target, filepath.Join(folder, filepath.Base(target)+".c"), Root+"/build/lib/libnearcall.a",
 	)
 }
 
@@ -174,6 +177,15 @@ func Start(t testing.TB, log *Log, command ...string) *Process {
 	if log != nil {
 		p.Stderr = log
 	}
+	p.start(t)
+	return p
+}
+
+// StartBy is Start by something other than the command's own method, such as that of a host
+// with a network of its own.
+func StartBy(t testing.TB, begin func(*exec.Cmd) error, command ...string) *Process {
+	t.Helper()
+	p := &Process{Cmd: exec.Command(command[0], command[1:]...), begin: begin}
 	p.start(t)
 	return p
 }

@@ -11,6 +11,8 @@
  * With KILLS it forks that many children, one after the other, each with as many
  * keys as CALLS, and kills each: at any moment of its life, or while it calls
  * through shared memory without a pause.
+ *
+ * NEARCALL_PAUSE_US in the environment is how long it rests before each call.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +37,7 @@ static struct {
     uint64_t calls;
     int64_t timeout_ms;
     uint64_t slow_every;
+    long pause_us;
 } plan;
 
 /* Written to once when shared memory is in use; -1: nobody wants to know. */
@@ -110,21 +113,24 @@ static void call_and_tell(nearcall_client *client, uint64_t key)
     say(&record);
 }
 
+static void wait_us(long us)
+{
+    struct timespec time = {0, us * 1000};
+    nanosleep(&time, NULL);
+}
+
 static int call_all(uint64_t first)
 {
     nearcall_client *client;
     if (nearcall_open(&client, plan.address, NULL) < 0)
         return 2;
-    for (uint64_t i = 0; i < plan.calls; i++)
+    for (uint64_t i = 0; i < plan.calls; i++) {
+        if (plan.pause_us > 0)
+            wait_us(plan.pause_us);
         call_and_tell(client, first + i);
+    }
     nearcall_close(client);
     return 0;
-}
-
-static void wait_us(long us)
-{
-    struct timespec time = {0, us * 1000};
-    nanosleep(&time, NULL);
 }
 
 static void live_and_die(uint64_t first, int fd)
@@ -169,6 +175,8 @@ int main(int argc, char **argv)
     plan.calls = strtoull(argv[3], NULL, 10);
     plan.timeout_ms = strtoll(argv[4], NULL, 10);
     plan.slow_every = strtoull(argv[5], NULL, 10);
+    const char *pause_us = getenv("NEARCALL_PAUSE_US");
+    plan.pause_us = pause_us == NULL ? 0 : strtol(pause_us, NULL, 10);
     if (argc == 6)
         return call_all(plan.first);
     long kills = strtol(argv[6], NULL, 10);

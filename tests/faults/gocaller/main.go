@@ -2,6 +2,8 @@
 // ledger(key) with one key after the other and says what became of each.
 //
 //	gocaller ADDRESS FIRST_KEY CALLS TIMEOUT_MS SLOW_EVERY
+//
+// NEARCALL_PAUSE_US in the environment is how long each goroutine rests before each call.
 package main
 
 import (
@@ -36,6 +38,8 @@ func main() {
 			fail(err)
 		}
 	}
+	// Without it there is no pause.
+	pauseUs, _ := strconv.Atoi(os.Getenv("NEARCALL_PAUSE_US"))
 	c, err := client.New(os.Args[1], clienttls.With(clienttls.Files{}))
 	if err != nil {
 		fail(err)
@@ -46,6 +50,7 @@ func main() {
 	for range goroutines {
 		all.Go(func() {
 			for key := range keys {
+				time.Sleep(time.Duration(pauseUs) * time.Microsecond)
 				p.callAndTell(c, key)
 			}
 		})
