@@ -16,13 +16,14 @@ import (
 // A space is a network namespace with a thread of this process that is always in it. The
 // namespace is gone when that thread, and all processes that were started in it, have ended.
 type space struct {
-	work  chan func()
-	ended chan struct{}
-	path  string // of the namespace, as ip(8) takes it
+	work   chan func()
+	closed chan struct{}
+	ended  chan struct{}
+	path   string // of the namespace, as ip(8) takes it
 }
 
 func newSpace() (*space, error) {
-	s := &space{work: make(chan func()), ended: make(chan struct{})}
+	s := &space{work: make(chan func()), closed: make(chan struct{}), ended: make(chan struct{})}
 	entered := make(chan error)
 	go s.enter(entered)
 	if err := <-entered; err != nil {
@@ -50,23 +51,34 @@ func (s *space) enter(entered chan<- error) {
 	if err != nil {
 		return
 	}
-	for work := range s.work {
-		work()
+	// When the goroutine ends, it has not given the thread back, so the thread ends as well.
+	for {
+		select {
+		case work := <-s.work:
+			work()
+		case <-s.closed:
+			return
+		}
 	}
-	// The goroutine ends without giving the thread back, so the thread ends as well.
 }
 
 // do runs a function in the namespace: sockets that it makes, and programs that it starts, are
 // there.
 func (s *space) do(work func() error) error {
 	result := make(chan error, 1)
-	s.work <- func() { result <- work() }
-	return <-result
+	select {
+	case s.work <- func() { result <- work() }:
+		return <-result
+	case <-s.ended:
+		return errClosed
+	}
 }
+
+var errClosed = fmt.Errorf("the network was closed: %w", os.ErrClosed)
 
 // close ends the thread, and with it the programs that it has started.
 func (s *space) close() {
-	close(s.work)
+	close(s.closed)
 	<-s.ended
 }
 

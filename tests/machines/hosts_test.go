@@ -1,0 +1,117 @@
+package machines_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/tests/machines/network"
+	"github.com/nearcall/nearcall/tests/processes"
+	"github.com/nearcall/nearcall/tests/processes/ledger"
+)
+
+const (
+	port = "7000"
+	// Monotonic clocks of hosts differ by up to so many seconds.
+	clocksApart  = 1_000_000
+	startTimeout = time.Minute
+)
+
+// A machine is a host with a server, and with a ledger of what that has executed.
+type machine struct {
+	*network.Host
+	ledgerPath string
+	ledger     *ledger.Ledger
+	server     *processes.Process
+	// fromOthers is when the server last executed a call of another machine, in ns since the run
+	// began.
+	fromOthers atomic.Int64
+}
+
+func (r *run) addMachine(name string) {
+	r.t.Helper()
+	host, err := r.network.Join(name)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	m := &machine{Host: host, ledgerPath: filepath.Join(r.t.TempDir(), "ledger")}
+	m.ledger = ledger.Open(r.t, m.ledgerPath, func(key uint64) {
+		if r.callerOf(key).on != m {
+			m.fromOthers.Store(int64(r.now()))
+		}
+	})
+	r.machines = append(r.machines, m)
+	r.startServer(m)
+}
+
+// start starts a program on a machine, with a monotonic clock that no other program has.
+func (r *run) start(m *machine, command ...string) *processes.Process {
+	r.t.Helper()
+	clock := network.Clock(time.Duration(r.number(clocksApart)) * time.Second)
+	return processes.StartBy(r.t, m.Start, append(clock, command...)...)
+}
+
+func (r *run) startServer(m *machine) {
+	r.t.Helper()
+	m.server = r.start(m, built.server, "-ledger", m.ledgerPath, "-address", "tls:0.0.0.0:"+port,
+		"-tls-cert", filepath.Join(built.certificates, "server.pem"), "-tls-key", filepath.Join(built.certificates, "server.key"))
+	if !processes.Within(r.t, "a server to start", startTimeout, m.server.Lines.Scan) || !strings.HasPrefix(m.server.Lines.Text(), "ready tls:") {
+		r.t.Fatalf("the server on %s did not start: %q", m.Name, m.server.Lines.Text())
+	}
+}
+
+// parameters are those of every address: the certificate is for this name.
+func parameters() string {
+	return "?name=server.example.org&ca=" + filepath.Join(built.certificates, "ca.pem")
+}
+
+// A callerKind is a program and the address that it calls; "": that of one machine, drawn anew.
+type callerKind struct{ program, address string }
+
+// kinds are the callers that are kept on a machine: to all as equals, to its own first, and to one.
+func (r *run) kinds(on *machine) []callerKind {
+	var all, others []string
+	for _, m := range r.machines {
+		place := m.Address.String() + ":" + port
+		all = append(all, place)
+		if m != on {
+			others = append(others, place)
+		}
+	}
+	equals := "tls:" + strings.Join(all, ",") + parameters()
+	nearest := "tls:127.0.0.1:" + port + parameters() + " | tls:" + strings.Join(others, ",") + parameters()
+	return []callerKind{{built.goCaller, equals}, {built.goCaller, nearest}, {built.caller, ""}}
+}
+
+// addressOf is the address of one machine alone.
+func addressOf(m *machine) string {
+	return fmt.Sprintf("tls:%s:%s%s&silence=%d", m.Address, port, parameters(), silence/time.Millisecond)
+}
+
+// A caller is one process that calls. It has keys of its own.
+type caller struct {
+	on    *machine
+	to    *machine // the only machine that it can call; nil: all of them
+	first uint64
+	begun time.Duration // its first call, since the run began; 0 before that
+}
+
+func (r *run) startCaller(kind callerKind, c *caller) *processes.Process {
+	return r.start(c.on, "env", "NEARCALL_PAUSE_US="+strconv.Itoa(r.pauseUs), kind.program, kind.address,
+		strconv.FormatUint(c.first, 10), strconv.Itoa(callsPerCaller), strconv.Itoa(timeoutMs), strconv.Itoa(slowEvery))
+}
+
+// newTestNetwork makes a network that ends with the test.
+func newTestNetwork(t *testing.T) *network.Network {
+	t.Helper()
+	n, err := network.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	return n
+}
