@@ -103,7 +103,7 @@ var arrows = []layer{
 		"internal/transport/sharedmemory/memorytest", anything}},
 	{"benchmarks", []string{"status", "spin", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/certificates", "tests/programs/demo",
 		"tests/programs/shop", "internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
-	{"examples", []string{"status", "intercept", "observe", "spin", "forward", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "embed", anything}},
+	{"examples", []string{"status", "intercept", "observe", "spin", "forward", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "embed", "tests/machines/network", "tests/programs/certificates", anything}},
 	{"tools", []string{anything}},
 }
 

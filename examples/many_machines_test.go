@@ -1,0 +1,58 @@
+package examples_test
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Calls move to the other host within the silence that ends a connection, and begin to succeed
+// at once; the machine may add something.
+const manyMachinesMovedMs = 1_000 + 300
+
+var (
+	manyMachinesRow   = regexp.MustCompile(`(?m)^\d+\.\d s +(.*?)  +(\d+) +(\d+) +(\d+) +\S+ +\S+ +\S+ +(\S+) *(.*)$`)
+	manyMachinesTotal = regexp.MustCompile(`(?m)^(\d+) orders; executed twice: (\d+); outcomes that are not true: (\d+)$`)
+)
+
+// TestManyMachines runs the example, whose table says what callers saw.
+func TestManyMachines(t *testing.T) {
+	out := output(t, nil, "many-machines/run")
+	total := manyMachinesTotal.FindStringSubmatch(out)
+	if total == nil || total[1] == "0" || total[2] != "0" || total[3] != "0" {
+		t.Errorf("the hosts have executed %q", total)
+	}
+	rows := manyMachinesRow.FindAllStringSubmatch(out, -1)
+	if events := content(t, "many-machines/events"); len(rows) != len(regexp.MustCompile(`(?m)^\d`).FindAllString(events, -1))-1 {
+		t.Errorf("%d rows for the events\n%s", len(rows), events)
+	}
+	for _, row := range rows {
+		checkManyMachines(t, row)
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
+func checkManyMachines(t *testing.T, row []string) {
+	t.Helper()
+	event, byB, byC, failed := row[1], row[3], row[4], row[6]
+	if byC == "0" {
+		t.Errorf("%s: host c has taken no order", event)
+	}
+	switch event {
+	case "nothing", "roll", "delay b 5ms 2ms", "heal b", "continue b":
+		if byB == "0" {
+			t.Errorf("%s: host b has taken no order", event)
+		}
+	case "silence b", "cut b", "stop b":
+		if moved, err := strconv.ParseFloat(row[5], 64); err == nil && moved > manyMachinesMovedMs {
+			t.Errorf("%s: calls have moved after %s ms", event, row[5])
+		}
+	}
+	quiet := event == "nothing" || event == "roll" || strings.HasPrefix(event, "delay b 5ms")
+	if quiet && failed != "" || strings.Contains(failed, "not-executed") {
+		t.Errorf("%s: calls have failed, which the other host could have answered: %s", event, failed)
+	}
+}
