@@ -339,9 +339,11 @@ const (
 	EndpointRestMs = 10000
 
 	// EndpointFullMs (ms): how long an endpoint that had no room for a call is
-	// left alone. Why: room comes back when calls end; a caller that asks all the
-	// time takes what is left of it.
-	EndpointFullMs = 50
+	// left alone. Why: a caller that asks all the time takes what is left of a
+	// full server; one that keeps away for longer than the server needs to empty
+	// its queue sends so many calls elsewhere that the next server is full as
+	// well.
+	EndpointFullMs = 5
 
 	// EndpointReturnMs (ms): how often a caller that uses a farther endpoint looks
 	// whether a nearer one is back. Why: being back late by a second costs a

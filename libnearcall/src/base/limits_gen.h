@@ -211,7 +211,7 @@
 #define NC_ENDPOINT_REST_MS 10000
 
 /* ms: how long an endpoint that had no room for a call is left alone. */
-#define NC_ENDPOINT_FULL_MS 50
+#define NC_ENDPOINT_FULL_MS 5
 
 /* ms: how often a caller that uses a farther endpoint looks whether a nearer one is back. */
 #define NC_ENDPOINT_RETURN_MS 1000
