@@ -264,8 +264,9 @@ lint-layers: check-go ## nothing imports what is above it
 lint-size: check-go ## functions of at most 70 lines, files of at most 600
 	@go run -C tools ./checksize -root ..
 
-lint-figures: check-go ## figures in README and docs, pictures and report are those of the last measurement
+lint-figures: check-go ## figures in README and docs, pictures and report are those of the last measurement, and tables of docs/scaling.md are those that are computed
 	@go run -C benchmarks . -root .. -check
+	@go run -C tools ./scaling -root .. -check
 
 lint-links: check-go ## links between pages lead somewhere, and no page has a merge that is not finished
 	@go run -C tools ./checklinks -root ..

@@ -104,6 +104,7 @@ var arrows = []layer{
 	{"benchmarks", []string{"status", "spin", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "internal/wire", "tests/programs/certificates", "tests/programs/demo",
 		"tests/programs/shop", "internal/cputime", "internal/machine", "internal/decades", "internal/windows", anything}},
 	{"examples", []string{"status", "intercept", "observe", "spin", "forward", "server", "server/servertls", "client", "client/clienttls", "handoff", "resident", "resident/residentcobra", "embed", "tests/machines/network", "tests/programs/certificates", anything}},
+	{"tools/scaling", []string{"internal/endpoints", "internal/wire"}},
 	{"tools", []string{anything}},
 }
 

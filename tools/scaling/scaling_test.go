@@ -1,0 +1,58 @@
+package main
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+func TestEventsComeInOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	var all events
+	for range 1000 {
+		all.push(event{at: random.Uint64N(500)})
+	}
+	last := uint64(0)
+	for range 1000 {
+		next := all.pop().at
+		if next < last {
+			t.Fatalf("an event of %d comes after one of %d", next, last)
+		}
+		last = next
+	}
+}
+
+func TestSimulationIsTheSameForASeed(t *testing.T) {
+	s := scenario{policy: nearestFirst, load: 0.8, length: 100 * millisecond, cut: 50 * millisecond}
+	if first, again := simulate(s, 7), simulate(s, 7); !reflect.DeepEqual(first, again) {
+		t.Error("two runs with one seed differ")
+	}
+	if reflect.DeepEqual(simulate(s, 7), simulate(s, 8)) {
+		t.Error("two seeds have the same run")
+	}
+}
+
+// A host on its own is the queue M/M/4, whose mean times are known.
+func TestQueueIsAsTheorySays(t *testing.T) {
+	r := simulate(scenario{policy: ownHost, load: 0.8, length: 2 * second, warm: 500 * millisecond}, 1)
+	sum := 0.0
+	for _, took := range r.times {
+		sum += float64(took) / millisecond
+	}
+	mean := sum/float64(len(r.times)) - float64(withinHost)/millisecond
+	// Erlang's C for 4 workers at 80 % is 0.596; a call waits 0.596/(4*(1-0.8)) ms on average.
+	const want = 1 + 0.596/(4*0.2)
+	if mean < 0.95*want || mean > 1.05*want {
+		t.Errorf("calls took %.3f ms on average, want %.3f", mean, want)
+	}
+}
+
+func TestPageIsFilled(t *testing.T) {
+	page, err := filled("before\n<!-- table lists -->\nold\n<!-- end -->\nafter\n")
+	if again, _ := filled(page); err != nil || again != page || len(page) < 300 {
+		t.Errorf("%v: %q, then %q", err, page, again)
+	}
+	if _, err := filled("<!-- table none -->\n<!-- end -->"); err == nil {
+		t.Error("a table that nobody computes is accepted")
+	}
+}
