@@ -40,7 +40,9 @@ type callTable struct {
 	framed   bool   // the welcome is sent or will be, so frames may follow
 	finished bool   // the last reader has ended
 	closed   bool
-	reason   error // why it was closed, nil for no particular reason
+	reason   error         // why it was closed, nil for no particular reason
+	untold   bool          // the drain frame is still to be sent
+	idle     chan struct{} // see awaitIdle; nil if nobody waits
 }
 
 func (t *callTable) init(c *config, u *user) {
@@ -143,6 +145,26 @@ func (t *callTable) forget(e *execution) {
 	}
 	t.user.calls.Add(-1)
 	e.uncount()
+	t.tellIdleLocked()
+}
+
+// awaitIdle waits until the caller has been told of the drain and no call is in flight, or the
+// connection is closed. Only the reader of a connection that drains calls it, so that no call
+// begins meanwhile.
+func (t *callTable) awaitIdle() {
+	t.mu.Lock()
+	idle := make(chan struct{})
+	t.idle = idle
+	t.tellIdleLocked()
+	t.mu.Unlock()
+	<-idle
+}
+
+func (t *callTable) tellIdleLocked() {
+	if t.idle != nil && (t.closed || len(t.inFlight) == 0 && !t.untold) {
+		close(t.idle)
+		t.idle = nil
+	}
 }
 
 // lateOf returns what the next reader waits for if it has taken the role from the
@@ -202,9 +224,26 @@ func (t *callTable) drain() (tell bool) {
 	t.last = t.accepted.Load()
 	tell = t.framed && !t.finished && !t.closed
 	if tell {
+		t.untold = true
 		t.running.Add(1)
 	}
 	return tell
+}
+
+// tellsCaller reports whether there is a drain that the caller is told of.
+func (t *callTable) tellsCaller() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.draining.Load() && t.framed && !t.closed
+}
+
+// told notes that the caller has been told of the drain. It is Done for that.
+func (t *callTable) told() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.untold = false
+	t.tellIdleLocked()
+	t.running.Done()
 }
 
 // beginFrames notes that frames follow. It reports whether a drain has begun before

@@ -130,6 +130,7 @@ func (c *connection) end() {
 	c.reader.memory.stopWaiting()
 	c.calls.running.Wait()
 	c.output.finish()
+	c.awaitCaller()
 	c.close(nil)
 	if c.server.config.observer != nil {
 		c.observeEnd(c.calls.whyClosed())
@@ -236,6 +237,7 @@ func (c *connection) beginClose(reason error) (inFlight []*execution, first bool
 		return nil, false
 	}
 	t.closed, t.reason = true, reason
+	t.tellIdleLocked()
 	c.gate.Store(true)
 	if c.role.interrupt() {
 		t.adoptLocked(&c.reader.inline)
@@ -259,7 +261,7 @@ func (c *connection) drain() {
 }
 
 func (c *connection) sendDrain() {
-	defer c.calls.running.Done()
+	defer c.calls.told()
 	c.appendDrain()
 	c.output.flush()
 }

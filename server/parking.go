@@ -33,7 +33,7 @@ func (r *reader) receiveOrPark(need int) (parked bool, err error) {
 func (c *connection) resume() {
 	c.server.counters.parked.Add(-1)
 	r := c.reader
-	if err := r.receiveNow(r.parser.Need(r.input.unread())); err != nil {
+	if err := r.receiveNow(r.parser.Need(r.input.unread())); err != nil && !r.readsOn(err) {
 		c.endOfReading(err)
 		c.calls.running.Done()
 		c.end()

@@ -46,6 +46,8 @@ type position struct {
 	stored *storedPayload // where the payload of the request in frame lies, nil if it is in the frame
 
 	simple simpleCalls
+
+	readingOn readingOn
 }
 
 func newReader(c *connection) *reader {
@@ -123,7 +125,7 @@ func (r *reader) readFrames() readerEnd {
 		if parked {
 			return readerParked
 		}
-		if err != nil {
+		if err != nil && !r.readsOn(err) {
 			r.connection.endOfReading(err)
 			return readerEnded
 		}
@@ -150,6 +152,9 @@ func (r *reader) await() (parked bool, err error) {
 		return false, err
 	}
 	need := r.parser.Need(r.input.unread())
+	if r.readingOn != readingAll {
+		return false, r.receiveRest(need)
+	}
 	if c.parking != nil {
 		return r.receiveOrPark(need)
 	}

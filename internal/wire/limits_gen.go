@@ -220,6 +220,12 @@ const (
 	DrainTimeoutMs        = 30000
 	DrainTimeoutMsCeiling = 600000
 
+	// DrainReadingMs (ms): how long a server that has answered everything waits
+	// for a caller on another machine to close, before it closes itself. Why: a
+	// reset would destroy answers that are on their way; a caller that looks at
+	// its socket closes within a round trip.
+	DrainReadingMs = 1000
+
 	// SharedMemorySlots (frames): frames on their way in one direction of shared
 	// memory. Why: a burst of calls; frames that find no slot go over the socket.
 	SharedMemorySlots = 128

@@ -33,6 +33,15 @@ func (c localConn) Received() transport.Descriptors {
 	return received
 }
 
+// CloseRead makes the peer unable to send any more. What it has sent can still be read.
+func (c localConn) CloseRead() error {
+	if err := c.socket.use(); err != nil {
+		return err
+	}
+	defer c.socket.leave()
+	return unix.Shutdown(c.socket.number, unix.SHUT_RD)
+}
+
 // SendDescriptors writes all of b with the descriptors attached to its first byte.
 func (c localConn) SendDescriptors(b []byte, descriptors ...int) error {
 	c.writing.Lock()

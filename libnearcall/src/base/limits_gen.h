@@ -141,6 +141,9 @@
 #define NC_DRAIN_TIMEOUT_MS 30000
 #define NC_DRAIN_TIMEOUT_MS_CEILING 600000
 
+/* ms: how long a server that has answered everything waits for a caller on another machine to close, before it closes itself. */
+#define NC_DRAIN_READING_MS 1000
+
 /* frames: frames on their way in one direction of shared memory. */
 #define NC_SHARED_MEMORY_SLOTS 128
 

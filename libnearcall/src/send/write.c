@@ -35,7 +35,8 @@ static void sending_failed(nearcall_client *client, int error)
                            error == ECONNRESET ? NC_RESET_BY_SERVER : NC_ENDED_HERE};
     read_what_waits(client);
     nc_drain_memory(client);
-    if (connection->state != NC_READY)
+    /* A server that has told that it stops may read no more, and still answers what it has. */
+    if (connection->state != NC_READY || connection->draining)
         return;
     const char *what = nc_connection_what_failed(client, error, &loss);
     nc_connection_lost(client, &loss, "the connection to %s was lost: %s", client->address_text, what);

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/nearcall/nearcall/internal/wire"
+)
+
+// Requests of a connection with shared memory come by two ways, and their ids grow only among those
+// that came the same way. When the server drains, it may have accepted a request from the ring whose
+// id is above those of requests that still lie in the socket. DRAIN counts these as accepted, so they
+// have to be read. A readingOn is how far a reader has come with that.
+type readingOn uint8
+
+const (
+	// readingAll is the state before the drain.
+	readingAll readingOn = iota
+	// readingArrived takes what lies in the socket when the drain begins.
+	readingArrived
+	// readingLast takes what the caller sent until it learned of the drain, or could not send any more.
+	readingLast
+)
+
+// awaitCaller lets a caller on another machine read the last answers and DRAIN. What it has sent
+// meanwhile is above the id in DRAIN, and is dropped: if it were left unread, closing would reset
+// the connection, and that destroys what is on its way to the caller.
+func (c *connection) awaitCaller() {
+	if c.peer.Local || !c.calls.tellsCaller() {
+		return
+	}
+	var dropped [512]byte
+	until := time.Now().Add(wire.DrainReadingMs * time.Millisecond)
+	for err := error(nil); err == nil || isTimeout(err) && time.Now().Before(until); {
+		// The deadline by which the drain ended reading may be set later than this one.
+		_ = c.carrier.SetReadDeadline(until)
+		_, err = c.carrier.Read(dropped[:])
+	}
+}
+
+// A restCarrier can be read to its end although the peer lives: after CloseRead the peer cannot send
+// any more, and what it has sent can still be read.
+type restCarrier interface {
+	nowReader
+	CloseRead() error
+}
+
+// readsOn reports whether there is more to be read after err, although the server drains.
+func (r *reader) readsOn(err error) bool {
+	c := r.connection
+	carrier, ok := c.carrier.(restCarrier)
+	if !ok || r.memory == nil || !c.calls.draining.Load() || !isTimeout(err) || r.readingOn == readingLast {
+		return false
+	}
+	r.readingOn++
+	if r.readingOn == readingLast {
+		c.calls.awaitIdle()
+		c.output.finish()
+		return carrier.CloseRead() == nil
+	}
+	return true
+}
+
+// receiveRest reads what has arrived of a message that has need bytes in all, without waiting. If
+// nothing has, that is the end: of what had arrived, or of all.
+func (r *reader) receiveRest(need int) error {
+	if err := r.makeRoom(need); err != nil {
+		return err
+	}
+	carrier := r.connection.carrier
+	former := len(r.input.unread())
+	// The deadline by which the drain ends a wait may be set at any time, but only once.
+	err := os.ErrDeadlineExceeded
+	for round := 0; round < 2 && isTimeout(err); round++ {
+		_ = carrier.SetReadDeadline(time.Time{})
+		err = r.input.fillNow(carrier.(nowReader))
+	}
+	if errors.Is(err, io.EOF) || err == nil && len(r.input.unread()) == former {
+		return os.ErrDeadlineExceeded
+	}
+	if err != nil {
+		return err
+	}
+	r.nowNs = r.connection.server.clock.Ns()
+	return r.noteArrivals(former)
+}
