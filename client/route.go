@@ -170,13 +170,14 @@ func (t *route) choose(s *search) *endpoint {
 	return e
 }
 
-// lastResort returns the endpoint for a call that has found none that takes it at once.
+// lastResort returns the endpoint for a call that has found none that takes it at once. An endpoint that
+// is believed not to have the function may have it by now, so one of them is asked.
 func (s *search) lastResort(set *endpoints.Set) (index int, found bool) {
 	if index, found = set.Nearest(s.full); found {
 		s.full, s.waits = 0, true
 		return index, true
 	}
-	if len(s.failures) > 0 {
+	if s.asks {
 		return 0, false
 	}
 	s.asks = true

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/internal/wire"
+	"github.com/nearcall/nearcall/status"
 )
 
 // A server that is slower than its equals gets fewer calls.
@@ -60,6 +61,22 @@ func TestEndpointThatOthersKeepBusy(t *testing.T) {
 		must(t, <-done)
 	}
 	must(t, others.Close())
+}
+
+// An endpoint that lacked the function is asked again if no other takes the call.
+func TestEndpointThatLackedTheFunctionIsAskedLast(t *testing.T) {
+	near, far, c := newPair(t)
+	done := begin(context.Background(), c, "echo", nil)
+	conn, other := near.serve(), (*peerConn)(nil)
+	conn.fail(conn.expect(wire.Request), status.Unimplemented, status.OutcomeNotExecuted)
+	other = far.serve()
+	other.fail(other.expect(wire.Request), status.Unavailable, status.OutcomeNotExecuted)
+	expectFailure(t, wait(t, done).err, status.Unavailable, status.OutcomeNotExecuted)
+
+	done = begin(context.Background(), c, "echo", nil)
+	other.fail(other.expect(wire.Request), status.Unavailable, status.OutcomeNotExecuted)
+	conn.reply(conn.expect(wire.Request), []byte("by now"))
+	expectReply(t, wait(t, done), "by now")
 }
 
 // load returns what the server says of its load in a welcome.
