@@ -122,7 +122,7 @@ func withStage(failure *status.Error, stage wire.Stage) *status.Error {
 	case wire.StageNever, wire.StageReceived:
 		said.Outcome, text = status.OutcomeNotExecuted, "the function was not started"
 	case wire.StageStarted:
-		text = "the function has not returned yet"
+		text = "the function was started and is not known to have returned"
 	case wire.StageFinished:
 		said.Outcome, text = status.OutcomeExecutedResultLost, "the function had returned"
 	default:

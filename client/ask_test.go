@@ -72,7 +72,7 @@ func TestAnswerDecidesTheOutcome(t *testing.T) {
 	}{
 		{wire.StageNever, status.OutcomeNotExecuted, "was not started"},
 		{wire.StageReceived, status.OutcomeNotExecuted, "was not started"},
-		{wire.StageStarted, status.OutcomeUnknown, "has not returned yet"},
+		{wire.StageStarted, status.OutcomeUnknown, "is not known to have returned"},
 		{wire.StageFinished, status.OutcomeExecutedResultLost, "had returned"},
 		{wire.StageNotKept, status.OutcomeUnknown, "does not know the call any more"},
 		{77, status.OutcomeUnknown, "does not know the call any more"},

@@ -67,7 +67,7 @@ struct said {
 static const struct said all_said[] = {
     {0, NEARCALL_OUTCOME_NOT_EXECUTED, "; the server says that the function was not started"},
     {1, NEARCALL_OUTCOME_NOT_EXECUTED, "; the server says that the function was not started"},
-    {2, NEARCALL_OUTCOME_UNKNOWN, "; the server says that the function has not returned yet"},
+    {2, NEARCALL_OUTCOME_UNKNOWN, "; the server says that the function was started and is not known to have returned"},
     {3, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST, "; the server says that the function had returned"},
     {4, NEARCALL_OUTCOME_UNKNOWN, "; the server says that it does not know the call any more"},
     {200, NEARCALL_OUTCOME_UNKNOWN, "; the server says that it does not know the call any more"},
@@ -138,7 +138,7 @@ static void the_first_loss_is_told(void)
     CHECK_CALL(client, nearcall_use_view(client, view), NEARCALL_OK);
     CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_E_UNAVAILABLE);
     CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
-    CHECK(strstr(nearcall_error_message(client), "has not returned yet") != NULL);
+    CHECK(strstr(nearcall_error_message(client), "is not known to have returned") != NULL);
     CHECK(strstr(nearcall_error_message(client), "before it welcomed it") == NULL);
     nearcall_view_free(view);
     nearcall_close(client);

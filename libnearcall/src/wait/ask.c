@@ -21,7 +21,7 @@ static const char *what_is_said(uint8_t stage)
     case STAGE_RECEIVED:
         return "the function was not started";
     case STAGE_STARTED:
-        return "the function has not returned yet";
+        return "the function was started and is not known to have returned";
     case STAGE_FINISHED:
         return "the function had returned";
     default:
