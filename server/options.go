@@ -189,7 +189,7 @@ func WithPlainRefused() Option {
 // and the end of a DNS name; or the beginning of a name and "/*", such as
 // "spiffe://example.org/web/*"; or "*" for every peer with a certificate that holds. Case
 // counts. Others are refused with PERMISSION_DENIED before their first call. With it, Serve
-// fails for a TCP listener. Local peers have no such names: WithAllowedUsers and
+// fails for a TCP listener, and for one of TLS that asks for no certificates. Local peers have no such names: WithAllowedUsers and
 // WithAllowedGroups are about them.
 func WithAllowedIdentities(patterns ...string) Option {
 	return func(c *config) {

@@ -98,12 +98,19 @@ func transportFor(network string, from net.Listener) transport.Transport {
 }
 
 // checkLists refuses a listener whose peers cannot be what the lists ask for.
-func (s *Server) checkLists(network string) error {
+func (s *Server) checkLists(from net.Listener) error {
+	network := from.Addr().Network()
+	if ours, ok := from.(listener); ok {
+		from = ours.Listener
+	}
+	asking, _ := from.(transport.AskingListener)
 	switch {
 	case s.hasAllowLists() && network != "unix":
 		return fmt.Errorf("nearcall: allowed users and groups cannot be checked on %s: serve a unix: address, or remove the lists", network)
 	case s.config.allowedIdentities != nil && network != "unix" && network != "tls":
 		return fmt.Errorf("nearcall: allowed identities cannot be checked on %s, because its peers show no certificates: serve a tls: address, or remove the list", network)
+	case s.config.allowedIdentities != nil && asking != nil && !asking.AsksForCertificates():
+		return errors.New("nearcall: allowed identities cannot be checked, because callers are not asked for certificates, and all of them would be refused: set ClientAuthorities of servertls.Files, or remove the list")
 	}
 	return nil
 }
@@ -137,7 +144,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener, level slog.Le
 		return errors.Join(err, listener.Close())
 	}
 	network := listener.Addr().Network()
-	if err := s.checkLists(network); err != nil {
+	if err := s.checkLists(listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	ctx, stop := context.WithCancelCause(ctx)

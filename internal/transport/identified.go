@@ -46,6 +46,12 @@ type RevocableCarrier interface {
 	OnRevoked(call func(reason error))
 }
 
+// An AskingListener says whether it asks those that connect for certificates.
+type AskingListener interface {
+	net.Listener
+	AsksForCertificates() bool
+}
+
 // A LingeringCarrier may still send what it has taken when it has been closed, for a
 // limited time.
 type LingeringCarrier interface {

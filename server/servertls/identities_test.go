@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -148,5 +149,19 @@ func TestListsOfIdentitiesNeedTLS(t *testing.T) {
 	must(t, err)
 	if err := s.ListenAndServe(context.Background(), "tcp:127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "tls:") {
 		t.Errorf("a server with a list of identities serves TCP: %v", err)
+	}
+	p := newPlace(t)
+	certificates := newCertificates(t, servertls.Files{Certificate: p.path("server.pem"), Key: p.path("server.key")})
+	s, err = server.New(server.WithAllowedIdentities("*"), certificates.Option())
+	must(t, err)
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	if err := s.ListenAndServe(ctx, "tls:127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "ClientAuthorities") {
+		t.Errorf("a server with a list of identities serves callers that it does not ask for them: %v", err)
+	}
+	under, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	if err := s.Serve(ctx, certificates.Listener(under)); err == nil || !strings.Contains(err.Error(), "ClientAuthorities") {
+		t.Errorf("so it does on a socket that others have made: %v", err)
 	}
 }

@@ -205,6 +205,9 @@ type listener struct {
 	under tcp.Transport
 }
 
+// AsksForCertificates implements transport.AskingListener.
+func (l listener) AsksForCertificates() bool { return l.of.files.ClientAuthorities != "" }
+
 // Accept implements net.Listener.
 func (l listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
