@@ -14,6 +14,8 @@ import (
 type pingTable struct {
 	waiting map[uint64]chan struct{}
 	last    uint64
+	// awaited counts those for which somebody waits.
+	awaited int
 }
 
 const pingPayloadBytes = 8
@@ -37,6 +39,10 @@ func (c *connection) ping(ctx context.Context, r *call) (failure *status.Error, 
 		return nil, false
 	}
 	number := c.pings.add(pong)
+	c.pings.awaited++
+	if c.silence.limit > 0 {
+		c.watchSilence()
+	}
 	idle := c.recallStandby()
 	payload := binary.LittleEndian.AppendUint64(nil, number)
 	writer := c.appendLocked(&wire.Frame{Header: wire.Header{Type: wire.Ping}, Payload: payload})
@@ -44,6 +50,7 @@ func (c *connection) ping(ctx context.Context, r *call) (failure *status.Error, 
 	if writer {
 		c.flush()
 	}
+	defer c.forgetPing(number)
 	timer := c.client.timer(r.deadlineNs)
 	defer timer.Stop()
 	select {
@@ -60,10 +67,15 @@ func (c *connection) ping(ctx context.Context, r *call) (failure *status.Error, 
 	case <-timer.C:
 		failure = endOfWaiting(ctx, "while waiting for the answer to a ping").With(status.OutcomeNotExecuted)
 	}
+	return failure, true
+}
+
+// forgetPing is called when nobody waits for the answer to a ping any more.
+func (c *connection) forgetPing(number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pings.waiting, number)
-	return failure, true
+	c.pings.awaited--
 }
 
 func (t *pingTable) add(pong chan struct{}) uint64 {

@@ -77,11 +77,14 @@ func (c *connection) heard() {
 	}
 }
 
-// watchSilence makes sure that silence is noticed from now on, when a call has begun to wait.
+// awaitedLocked returns how many calls and pings wait for the server. Preconditions: c.mu is held.
+func (c *connection) awaitedLocked() int { return c.calls.waiting + c.pings.awaited }
+
+// watchSilence makes sure that silence is noticed from now on, when a call or a ping has begun to wait.
 // Preconditions: c.mu is held.
 func (c *connection) watchSilence() {
 	s := &c.silence
-	if c.calls.waiting == 1 {
+	if c.awaitedLocked() == 1 {
 		s.sinceNs = c.client.clock.Ns()
 	}
 	if s.armed {
@@ -99,7 +102,7 @@ func (c *connection) watchSilence() {
 func (c *connection) lookForSilence() {
 	c.mu.Lock()
 	s := &c.silence
-	if c.calls.waiting == 0 {
+	if c.awaitedLocked() == 0 {
 		s.armed = false
 		c.mu.Unlock()
 		return

@@ -48,6 +48,21 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
+// So it has if only a ping waits for it.
+func TestSilentServerThatIsPinged(t *testing.T) {
+	overNetworks(t, func(t *testing.T, p *peer) {
+		c := p.client(client.WithSilence(silence), client.WithAttempts(1))
+		late, done := measureLateness(), make(chan error, 1)
+		go func() { _, err := c.Ping(context.Background()); done <- err }()
+		conn := p.serve()
+		conn.expect(wire.Ping)
+		began := time.Now()
+		conn.expect(wire.Ping)
+		expectFailure(t, <-done, status.Unavailable, status.OutcomeNotExecuted)
+		expectOnTime(t, time.Since(began), silence, late())
+	})
+}
+
 // A server that answers is there, however long its functions take, and nothing is asked while
 // no call waits. A silence that is no longer than peer_ask_ms leaves time for an answer too.
 func TestServerThatAnswersIsNotSilent(t *testing.T) {
