@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
@@ -27,4 +28,23 @@ func TestKeyOfConnectionIsInTheWelcome(t *testing.T) {
 	if _, err := wire.ParseWelcome(said.Append(nil), &heard); err != nil || heard.Key != said.Key {
 		t.Errorf("the key %x was read as %x, %v", said.Key, heard.Key, err)
 	}
+}
+
+// FuzzAsk reads whatever the parser lets through as an ASK, and whatever it does not.
+func FuzzAsk(f *testing.F) {
+	f.Add(wire.AppendAsk(nil, wire.ConnectionKey{1}, []uint64{1, 2}), uint64(wire.FeatureAsks))
+	f.Add(make([]byte, 25), uint64(0))
+	f.Fuzz(func(t *testing.T, payload []byte, features uint64) {
+		asked := wire.Frame{Header: wire.Header{Type: wire.Ask, CallID: 1}, Payload: payload}
+		p := wire.Parser{From: wire.CallerSide, FrameBytesMax: wire.FrameBytesMax, Features: wire.Feature(features)}
+		var frame wire.Frame
+		taken, refusal := p.Next(asked.Append(nil), &frame)
+		key, ids, err := wire.ParseAsk(payload)
+		if refusal != nil || taken == 0 {
+			return
+		}
+		if err == nil && (len(ids) == 0 || len(ids) > wire.AskedCallsMax || !bytes.Equal(wire.AppendAsk(nil, key, ids), payload)) {
+			t.Fatalf("% x was read as %x and %d calls", payload, key, len(ids))
+		}
+	})
 }

@@ -54,3 +54,23 @@ func TestLoadOfAWelcome(t *testing.T) {
 		}
 	}
 }
+
+func FuzzDirection(f *testing.F) {
+	f.Add(wire.AppendDirection(nil, wire.Direction{Address: "unix:/run/a.sock", Valid: time.Second}))
+	f.Add(wire.AppendExtension(nil, wire.ExtensionDirection, "abc"))
+	f.Fuzz(func(t *testing.T, extensions []byte) {
+		if wire.CheckExtensions(extensions) != nil {
+			return
+		}
+		said, found := wire.FindDirection(extensions)
+		if !found {
+			return
+		}
+		if len(said.Address) > wire.DirectionBytesMax || said.Valid < 0 || said.Valid > wire.DirectionMsMax*time.Millisecond {
+			t.Fatalf("%+v", said)
+		}
+		if again, found := wire.FindDirection(wire.AppendDirection(nil, said)); !found || again != said {
+			t.Fatalf("%+v was written and read as %+v", said, again)
+		}
+	})
+}
