@@ -57,15 +57,39 @@ func TestStrangersAreAnsweredNowAndThen(t *testing.T) {
 	stranger := k.medium.hubs[1].Subject()
 	stranger = stranger[:len(stranger)-1] + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	_, answers := k.ends[0].Subjects()
-	data := append([]byte{1, 3}, make([]byte, 23)...) // version 1, DATA
+	data := append([]byte{1, 3}, make([]byte, 23)...)                             // version 1, DATA
+	open := append([]byte{1, 1}, append(make([]byte, 22), "\x04none\x01x"...)...) // OPEN
 	for second := 1; second <= 2; second++ {
 		for range 5000 {
 			k.medium.hubs[1].Receive(stranger, answers+"0", data, false)
+			k.medium.hubs[1].Receive(stranger, answers+"x", open, false)
 		}
-		if want := second * 1000; k.medium.count != want {
+		if want := second * 2 * 1000; k.medium.count != want {
 			t.Errorf("%d messages are answered, want %d", k.medium.count, want)
 		}
 		k.medium.nowMs.Add(1000)
+	}
+}
+
+// So are questions whether a stream is there.
+func TestProbesAreAnsweredNowAndThen(t *testing.T) {
+	k := newTalk(t, rand.New(rand.NewPCG(1, 1)), 0)
+	defer func() {
+		for _, end := range k.ends {
+			end.Close()
+		}
+	}()
+	messages, _ := k.ends[1].Subjects()
+	_, answers := k.ends[0].Subjects()
+	probe := append([]byte{1, 7}, make([]byte, 22)...)
+	for asked := 1; asked <= 20; asked++ {
+		for range 1000 {
+			k.medium.hubs[1].Receive(messages, answers+"x", probe, false)
+		}
+		if k.medium.count != asked {
+			t.Fatalf("%d questions are answered %d times", asked*1000, k.medium.count)
+		}
+		k.medium.nowMs.Add(50)
 	}
 }
 

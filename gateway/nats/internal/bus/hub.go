@@ -75,8 +75,8 @@ type Hub struct {
 	subjects subjects
 	messages messagePool
 	detach   func() // takes the hub from its medium when it is closed, or nil
-	// strangers belongs to Receive.
-	strangers strangers
+	// These belong to Receive: messages whose streams are not there, and connections that are refused.
+	strangers, refused answers
 
 	// mu protects what follows. No other lock is taken while it is held.
 	mu        sync.Mutex
@@ -138,21 +138,27 @@ func (h *Hub) Receive(subject, reply string, message []byte, nobody bool) {
 	}
 }
 
-// strangers are senders whose streams are not there. Answering waits for the engine, and everybody's
-// messages wait meanwhile, so that only so many are answered in a second. The others find out by
-// asking again.
-type strangers struct {
+// answers count refusals. Each waits for the engine, and everybody's messages wait meanwhile, so that
+// only so many are sent in a second. The others find out by asking again, or by the time that it takes.
+type answers struct {
 	sinceMs  uint64
 	answered int
 }
 
 // mayAnswer reports whether one more is answered.
-func (s *strangers) mayAnswer(nowMs uint64) bool {
+func (s *answers) mayAnswer(nowMs uint64) bool {
 	if nowMs-s.sinceMs >= 1000 {
 		s.sinceMs, s.answered = nowMs, 0
 	}
 	s.answered++
 	return s.answered <= strangersPerSecond
+}
+
+// turnAway refuses a connection, unless too many are.
+func (h *Hub) turnAway(to origin, reason string) {
+	if h.refused.mayAnswer(h.config.Now()) {
+		h.refuse(to, 0, reason)
+	}
 }
 
 // refuse tells a sender that its stream has no other end. read is how much of it was read, or
@@ -247,24 +253,31 @@ func (h *Hub) endTicking() bool {
 	return !h.ticking
 }
 
-// look asks about a stream of which nothing is heard, or gives it up. An END takes no place in the
-// stream, so that nobody would miss one that was lost: it comes again with every question.
+// endAgain sends END again if this side's stream has ended. An END takes no place in the stream, so that
+// nobody would miss one that was lost: it comes again with every question.
+func (s *stream) endAgain() {
+	s.mu.Lock()
+	var end header
+	if s.finished && !s.closed && s.failure == nil {
+		end = s.headerLocked(kindEnd)
+	}
+	s.mu.Unlock()
+	if end.kind != 0 {
+		s.say(end, nil)
+	}
+}
+
+// look asks about a stream of which nothing is heard, or gives it up.
 func (s *stream) look(nowMs uint64) {
 	s.mu.Lock()
 	silent := s.opened && s.times.silent(nowMs)
 	due := s.opened && !s.closed && s.failure == nil && s.times.probeDue(nowMs, s.dialled || s.finished)
-	var end header
-	if due && s.finished {
-		end = s.headerLocked(kindEnd)
-	}
 	s.mu.Unlock()
 	switch {
 	case silent:
 		s.fail(lostf("nothing was heard from the other end for %d s", silenceMs/1000), 0, false)
 	case due:
-		if end.kind != 0 {
-			s.say(end, nil)
-		}
+		s.endAgain()
 		s.probe(kindProbe)
 	}
 }

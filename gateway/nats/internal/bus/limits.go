@@ -7,11 +7,14 @@ const (
 	// down to windowBytesMin. No window is made smaller later, so that all streams of a hub hold at
 	// most about four times as much as so many whole windows.
 	streamsAtFullWindow = 256
-	// windowBytesMin is the smallest window.
+	// windowBytesMin is the smallest window that a stream may be given.
 	windowBytesMin = 64 << 10
+	// answerEveryMs is how often a stream says at most that it is there.
+	answerEveryMs = 50
 	// backlogMax is how many connections wait to be accepted.
 	backlogMax = 128
-	// strangersPerSecond is how many messages to streams that are not there are answered in a second.
+	// strangersPerSecond is how many messages to streams that are not there are answered in a second,
+	// and how many connections are refused.
 	strangersPerSecond = 1000
 
 	// tickEvery is how often streams are looked at.

@@ -62,30 +62,30 @@ func (l *listener) Addr() net.Addr { return addr(l.hub.instance + "/" + l.server
 func (h *Hub) accept(head header, payload []byte, from origin) {
 	wanted, err := parseOpening(payload)
 	if err != nil || head.offset != 0 {
-		h.refuse(from, 0, "an OPEN that cannot be read")
+		h.turnAway(from, "an OPEN that cannot be read")
 		return
 	}
 	h.mu.Lock()
 	l := h.listeners[wanted.server]
 	h.mu.Unlock()
 	if l == nil {
-		h.refuse(from, 0, fmt.Sprintf("there is no server %q", wanted.server))
+		h.turnAway(from, fmt.Sprintf("there is no server %q", wanted.server))
 		return
 	}
 	s, err := h.enter(from)
 	if err != nil {
-		h.refuse(from, 0, err.Error())
+		h.turnAway(from, err.Error())
 		return
 	}
 	answer, err := s.begin(head)
 	if err != nil {
 		h.forget(s)
-		h.refuse(from, 0, err.Error())
+		h.turnAway(from, err.Error())
 		return
 	}
 	if !l.offer(s, answer, wanted.gateway) {
 		h.forget(s)
-		h.refuse(from, 0, fmt.Sprintf("server %q does not accept connections quickly enough", wanted.server))
+		h.turnAway(from, fmt.Sprintf("server %q does not accept connections quickly enough", wanted.server))
 	}
 }
 

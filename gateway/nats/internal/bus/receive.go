@@ -91,7 +91,17 @@ func (s *stream) handleLocked(h header, payload []byte, from origin) (answer boo
 	if err == nil {
 		err = s.roomLocked(h.room)
 	}
-	return h.kind == kindProbe, err
+	return h.kind == kindProbe && s.mayAnswerLocked(nowMs), err
+}
+
+// mayAnswerLocked reports whether a PROBE is answered. Its peer asks seldom, and one that floods finds out
+// by asking again.
+func (s *stream) mayAnswerLocked(nowMs uint64) bool {
+	if nowMs < s.answerMs {
+		return false
+	}
+	s.answerMs = nowMs + answerEveryMs
+	return true
 }
 
 func (s *stream) openedLocked(h header, from origin) error {

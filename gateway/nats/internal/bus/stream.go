@@ -62,6 +62,7 @@ type stream struct {
 
 	reading, writing bound
 	times            times
+	answerMs         uint64 // when a PROBE is answered again
 }
 
 // A bound is the deadline of one direction.
