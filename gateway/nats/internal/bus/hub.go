@@ -254,7 +254,7 @@ func (h *Hub) endTicking() bool {
 }
 
 // endAgain sends END again if this side's stream has ended. An END takes no place in the stream, so that
-// nobody would miss one that was lost: it comes again with every question.
+// nobody would miss one that was lost: it comes again with every question, answer and credit.
 func (s *stream) endAgain() {
 	s.mu.Lock()
 	var end header

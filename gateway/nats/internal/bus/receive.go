@@ -50,6 +50,7 @@ func (s *stream) receive(h header, payload []byte, from origin) {
 	case err != nil:
 		s.say(reset, []byte(cutReason(err.Error())))
 	case answer:
+		s.endAgain()
 		s.probe(kindProbed)
 	}
 	if over {

@@ -214,6 +214,7 @@ func (s *stream) read(b []byte) (int, error) {
 	}
 	s.mu.Unlock()
 	if credit.kind != 0 {
+		s.endAgain()
 		s.say(credit, nil)
 	}
 	return n, err
