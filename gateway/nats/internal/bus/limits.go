@@ -9,6 +9,12 @@ const (
 	streamsAtFullWindow = 256
 	// windowBytesMin is the smallest window that a stream may be given.
 	windowBytesMin = 64 << 10
+	// A stream does not use its whole window at once: it begins with paceFirst, uses more while
+	// messages come quickly, and less when one was held up for crowdedMs on a link that carries too
+	// much, down to paceLeast. So no stream makes those of others too late.
+	paceFirst = 64 << 10
+	paceLeast = 16 << 10
+	crowdedMs = 150
 	// answerEveryMs is how often a stream says at most that it is there.
 	answerEveryMs = 50
 	// backlogMax is how many connections wait to be accepted.

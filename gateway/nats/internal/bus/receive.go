@@ -66,7 +66,9 @@ func (s *stream) handleLocked(h header, payload []byte, from origin) (answer boo
 		s.resetLocked(h, payload, from)
 		return false, nil
 	}
-	if late := s.delays.note(h.sentMs, nowMs); late > wire.BusDelayMsMax {
+	late := s.delays.note(h.sentMs, nowMs)
+	if late > wire.BusDelayMsMax && !s.dialled {
+		// Only a request may do harm that comes late, and the dialler sends those.
 		return false, fmt.Errorf("a message was held up for %d ms", late)
 	}
 	if s.opened != (h.kind != kindOpened) {
@@ -76,6 +78,7 @@ func (s *stream) handleLocked(h header, payload []byte, from origin) (answer boo
 	case kindOpened:
 		return false, s.openedLocked(h, from)
 	case kindData:
+		s.pace.note(late)
 		err = s.dataLocked(h, payload)
 	case kindEnd:
 		err = s.inOrderLocked(h.offset)

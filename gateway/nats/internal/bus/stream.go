@@ -52,6 +52,7 @@ type stream struct {
 	received uint64 // bytes that have arrived
 	told     uint64 // up to where the peer may send
 	window   uint64
+	pace     pace
 	peerEnd  uint64 // where the peer's stream ends, noEnd until that is known
 	delays   delays
 
@@ -80,7 +81,8 @@ func (b *bound) stop() {
 }
 
 func newStream(hub *Hub, peer origin, window uint64) *stream {
-	s := &stream{hub: hub, own: origin{hub.instance, newID()}, peer: peer, window: window, told: window, peerEnd: noEnd}
+	s := &stream{hub: hub, own: origin{hub.instance, newID()}, peer: peer, window: window, pace: pace{bytes: min(window, paceFirst)}, peerEnd: noEnd}
+	s.told = s.pace.bytes
 	s.changed.L = &s.mu
 	s.to, s.replies = hub.subjects.at(peer), hub.subjects.at(s.own)+"."
 	s.times.heardMs = hub.config.Now()
@@ -171,7 +173,7 @@ func (s *stream) admit(left, messageBytes int) (h header, n int, err error) {
 
 // headerLocked returns a header that says how much was sent and how much may come.
 func (s *stream) headerLocked(k kind) header {
-	if room := s.readLocked() + s.window; room > s.told {
+	if room := s.readLocked() + s.pace.bytes; room > s.told {
 		s.told = room
 	}
 	return header{kind: k, sentMs: uint32(s.hub.config.Now()), offset: s.sent, room: s.told}
@@ -209,7 +211,8 @@ func (s *stream) read(b []byte) (int, error) {
 	s.mu.Lock()
 	n, err := s.awaitLocked(b)
 	var credit header
-	if s.peerEnd == noEnd && s.failure == nil && !s.closed && s.readLocked()+s.window >= s.told+s.window/2 {
+	if s.peerEnd == noEnd && s.failure == nil && !s.closed && s.readLocked()+s.pace.bytes >= s.told+s.pace.bytes/2 {
+		s.pace.raise(s.window)
 		credit = s.headerLocked(kindCredit)
 	}
 	s.mu.Unlock()

@@ -41,6 +41,28 @@ func (t *times) probeDue(nowMs uint64, whenIdle bool) bool {
 // silent reports whether nothing was heard for so long that the stream is given up.
 func (t *times) silent(nowMs uint64) bool { return nowMs >= t.heardMs+silenceMs }
 
+// A pace is how much of its window a stream uses.
+type pace struct {
+	bytes uint64
+	// crowded is set if a message was held up since the pace was last looked at.
+	crowded bool
+}
+
+// note lowers the pace if a message that came was held up for so many milliseconds.
+func (p *pace) note(late int64) {
+	if late > crowdedMs {
+		p.bytes, p.crowded = max(p.bytes/2, min(p.bytes, paceLeast)), true
+	}
+}
+
+// raise raises the pace up to the window, if messages come quickly.
+func (p *pace) raise(window uint64) {
+	if !p.crowded {
+		p.bytes = min(2*p.bytes, window)
+	}
+	p.crowded = false
+}
+
 // delays judge how long messages were on their way, without clocks that agree: by the shortest
 // delay that was seen lately.
 type delays struct {
