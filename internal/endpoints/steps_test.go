@@ -9,7 +9,14 @@ import (
 	"testing"
 
 	"github.com/nearcall/nearcall/internal/endpoints"
+	"github.com/nearcall/nearcall/internal/wire"
 )
+
+// stepLimits are those of libnearcall.
+var stepLimits = endpoints.Limits{
+	RestFirst: wire.EndpointRestFirstMs * ms, Rest: wire.EndpointRestMs * ms,
+	Full: wire.EndpointFullMs * ms, Return: wire.EndpointReturnMs * ms,
+}
 
 const (
 	stepsPath = "testdata/steps.txt"
@@ -46,7 +53,7 @@ type walk struct {
 func TestSteps(t *testing.T) {
 	var out bytes.Buffer
 	for seed := range uint64(walks) {
-		w := &walk{out: &out, random: newRandom(seed), set: endpoints.New(limits), nowNs: ms}
+		w := &walk{out: &out, random: newRandom(seed), set: endpoints.New(stepLimits), nowNs: ms}
 		w.say("new")
 		for range 1 + w.random.IntN(6) {
 			w.add()
