@@ -229,8 +229,10 @@ close(ncp_view *self)
 
 const char *
 transport(ncp_view *self)
+  ALIAS:
+    endpoint = 1
   CODE:
-    RETVAL = nearcall_transport(ncp_view_client(aTHX_ self));
+    RETVAL = ( ix ? nearcall_endpoint : nearcall_transport )(ncp_view_client(aTHX_ self));
   OUTPUT:
     RETVAL
 
@@ -251,10 +253,8 @@ fd(ncp_view *self)
 
 SV *
 timeout(ncp_view *self)
-  PREINIT:
-    int64_t ms;
   CODE:
-    ms = nearcall_timeout_ms(ncp_view_client(aTHX_ self));
+    int64_t ms = nearcall_timeout_ms(ncp_view_client(aTHX_ self));
     RETVAL = ms < 0 ? newSV(0) : newSVnv((NV)ms / 1000);
   OUTPUT:
     RETVAL

@@ -388,6 +388,13 @@ Closes the handle for all objects that share it. The handle is also closed when 
 How calls travel at present: C<shared memory>, C<unix socket>, C<tcp>, C<tls>, C<same process>, or the
 empty string if there is no connection.
 
+=head2 endpoint
+
+    print $go->endpoint;
+
+The endpoint that the handle is connected to, as the address has it, or the empty string if there is no connection. It
+matters for an address that has several.
+
 =head2 server_process_id
 
 The process id of the server, as the server states it; 0 if there is no connection.

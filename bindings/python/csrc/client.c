@@ -456,11 +456,11 @@ static PyObject *get_address(PyObject *self, void *Py_UNUSED(closure))
 
 /* ---- The type ---- */
 
-static PyObject *client_transport(PyObject *self, PyObject *Py_UNUSED(unused))
+/* What a handle says of the connection of this thread. */
+static PyObject *ask_handle(core_client *client, const char *(*ask)(const nearcall_client *handle))
 {
-    core_client *client = (core_client *)self;
     core_channel *channel;
-    const char *transport;
+    PyObject *answer;
 
     if (core_client_check(client) < 0)
         return NULL;
@@ -468,9 +468,19 @@ static PyObject *client_transport(PyObject *self, PyObject *Py_UNUSED(unused))
         return PyUnicode_FromString("");
     if ((channel = core_channel_take(client->pool, 0)) == NULL)
         return NULL;
-    transport = nearcall_transport(channel->handle);
+    answer = PyUnicode_FromString(ask(channel->handle));
     core_channel_release(client->pool, channel);
-    return PyUnicode_FromString(transport);
+    return answer;
+}
+
+static PyObject *client_transport(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    return ask_handle((core_client *)self, nearcall_transport);
+}
+
+static PyObject *client_endpoint(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    return ask_handle((core_client *)self, nearcall_endpoint);
 }
 
 static PyMethodDef client_methods[] = {
@@ -501,6 +511,10 @@ static PyMethodDef client_methods[] = {
      "transport($self, /)\n--\n\n"
      "Return how this thread's calls travel at present: 'shared memory', 'unix socket', 'tcp',\n"
      "'same process', or '' if there is no connection."},
+    {"endpoint", client_endpoint, METH_NOARGS,
+     "endpoint($self, /)\n--\n\n"
+     "Return the endpoint that this thread's connection leads to, as the address has it, or '' if\n"
+     "there is no connection. It matters for an address that has several."},
     {"close", client_close, METH_NOARGS,
      "close($self, /)\n--\n\nClose the connections of this process, which clients of with_timeout() and with_options() share."},
     {"with_timeout", client_with_timeout, METH_O,

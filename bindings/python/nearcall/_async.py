@@ -213,6 +213,11 @@ class AsyncClient:
         'same process', or '' if there is no connection."""
         return self._engine.transport()
 
+    def endpoint(self) -> str:
+        """Returns the endpoint that a connection leads to, as the address has it, or '' if there
+        is no connection. It matters for an address that has several."""
+        return self._engine.endpoint()
+
     @property
     def address(self) -> str:
         """The address of the server."""

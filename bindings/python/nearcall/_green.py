@@ -187,6 +187,11 @@ class GreenClient:
         'same process', or '' if there is no connection."""
         return self._client.transport()
 
+    def endpoint(self) -> str:
+        """Returns the endpoint that a connection leads to, as the address has it, or '' if there
+        is no connection. It matters for an address that has several."""
+        return self._client.endpoint()
+
     @property
     def address(self) -> str:
         """The address of the server."""

@@ -220,6 +220,10 @@ class LoopEngine:
         """How calls travel now."""
         return self._places.transport()
 
+    def endpoint(self) -> str:
+        """Where calls go now."""
+        return self._places.endpoint()
+
     def close(self) -> None:
         """Ends every call and closes the connections for good. What waits on a loop that runs in another thread
         is ended there."""

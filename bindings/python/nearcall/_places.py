@@ -201,6 +201,11 @@ class Places:
         engines = (self.first, *(lane.engine for lane in self.lanes))
         return next(filter(None, (engine.transport() for engine in engines)), "")
 
+    def endpoint(self) -> str:
+        """Of a connection that stands."""
+        engines = (self.first, *(lane.engine for lane in self.lanes))
+        return next(filter(None, (engine.endpoint() for engine in engines)), "")
+
     # ---- All that wait ----
 
     def _is_alive(self) -> bool:
