@@ -100,9 +100,9 @@
  *
  * OTHER MACHINES, of which an address may name several: see nearcall_endpoints.h. Whatever goes
  * to a "tcp:" address can be read and changed on the way. To another machine that is logged once
- * (nearcall_hooks.h), or refused with NEARCALL_NO_PLAIN_TCP or ?plain=refuse. The kernel ends a
- * connection whose other end answers nothing for 30 seconds, or for ?silence=MS or silence_ms (100
- * to 300000), up to two seconds late. A "tls:" address is TCP with TLS 1.3, by OpenSSL 3, which is
+ * (nearcall_hooks.h), or refused with NEARCALL_NO_PLAIN_TCP or ?plain=refuse. A server that leaves
+ * bytes unanswered for 30 seconds, or is silent for ?silence=MS or silence_ms (100 to 300000) while
+ * a call waits, counts as gone. A "tls:" address is TCP with TLS 1.3, by OpenSSL 3, which is
  * loaded for it. PEM files are named in the options or in the address ("?ca=PATH&cert=PATH&
  * key=PATH&name=HOST"), which comes first, and are read again when they have changed. If a side does
  * not accept the other: NEARCALL_E_UNAUTHENTICATED, not executed. See docs/guides/c.md for forks.
@@ -266,7 +266,7 @@ typedef struct nearcall_options {
     const char *tls_certificate;  /* PEM file: this program's certificate, then those between it and its authority; NULL: none */
     const char *tls_key;          /* PEM file: its key, without a passphrase; NULL: in the file of the certificate */
     const char *tls_server_name;  /* the name in the server's certificate; NULL: the host of the address */
-    int64_t silence_ms;           /* 0: 30 seconds; see "Other machines" */
+    int64_t silence_ms;           /* 0: off; see "Other machines" */
 } nearcall_options;
 
 #define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, 0 }

@@ -49,12 +49,17 @@ static void take_frame(struct host *host, const struct nc_frame *frame, const ui
     static const uint8_t description[] = "\x81\xa4name\xa4" "echo";
     struct script *script = &host->script;
     struct nc_frame pong = {.type = NC_PONG, .length = frame->length};
-    if (frame->type == NC_REQUEST) {
+    if (atomic_load(&host->way) == HOST_IS_GONE)
+        return;
+    if (frame->type == NC_REQUEST && atomic_load(&host->way) == HOST_IS_SLOW) {
+        host->late = *frame;
+    } else if (frame->type == NC_REQUEST) {
         take_request(host, frame, payload);
     } else if (frame->type == NC_RESOLVE) {
         atomic_fetch_add(&host->resolves, 1);
         script_reply(script, frame, description, sizeof(description) - 1);
     } else if (frame->type == NC_PING) {
+        atomic_fetch_add(&host->pings, 1);
         script_send_frame(script, &pong, payload);
     }
 }
@@ -74,6 +79,25 @@ static void say_nothing(struct host *host)
 {
     while (atomic_load(&host->way) == HOST_SAYS_NOTHING && !atomic_load(&host->stops))
         usleep(500);
+}
+
+/* A frame of any size, a little at a time. False at the end of the stream. */
+static bool read_slowly(struct script *script)
+{
+    static uint8_t some[64 << 10];
+    uint8_t header[NC_FRAME_HEADER_BYTES];
+    struct nc_frame frame;
+    if (recv(script->fd, header, sizeof(header), MSG_WAITALL) != sizeof(header))
+        return false;
+    nc_frame_decode(&frame, header);
+    for (size_t left = frame.length, bytes; left > 0; left -= bytes) {
+        bytes = left < sizeof(some) ? left : sizeof(some);
+        if (recv(script->fd, some, bytes, MSG_WAITALL) != (ssize_t)bytes)
+            return false;
+        usleep(20000);
+    }
+    script_reply(script, &frame, "again", 5);
+    return true;
 }
 
 static void serve_one(struct host *host)
@@ -99,6 +123,11 @@ static void serve_one(struct host *host)
             CHECK_INT(recv(script->fd, payload, 1, MSG_PEEK), 1);
             atomic_fetch_add(&host->requests, 1);
             return;
+        }
+        if (atomic_load(&host->way) == HOST_READS_SLOWLY) {
+            if (!read_slowly(script))
+                return;
+            continue;
         }
         if (script->fd < 0 || !script_try_read(script, &frame, payload))
             return;
@@ -134,6 +163,15 @@ void host_start(struct host *host, const char *address)
     host->is_up = true;
 }
 
+void host_start_beside(struct host *host, const struct host *other, const char *number)
+{
+    memset(host, 0, sizeof(*host));
+    snprintf(host->script.address, sizeof(host->script.address), "tcp:%s%s", number, strrchr(other->script.address, ':'));
+    host->script.play = serve;
+    host->script.argument = host;
+    host_start_again(host);
+}
+
 void host_stop(struct host *host)
 {
     atomic_store(&host->stops, true);
@@ -155,6 +193,11 @@ void host_end(struct host *host)
 {
     if (host->is_up)
         host_stop(host);
+}
+
+void host_answer_late(struct host *host)
+{
+    script_reply(&host->script, &host->late, "again", 5);
 }
 
 int host_requests(struct host *host)

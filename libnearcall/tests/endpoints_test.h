@@ -17,7 +17,10 @@ enum host_way {
     HOST_DRAINS, /* does not take the call, and is stopping */
     HOST_RESETS, /* before it has read the call */
     HOST_ENDS, /* when it has read the call: nobody knows whether it has run */
-    HOST_SAYS_NOTHING /* to a caller that has connected */
+    HOST_SAYS_NOTHING, /* to a caller that has connected */
+    HOST_IS_SLOW, /* answers calls when it is told otherwise, and pings at once */
+    HOST_IS_GONE, /* reads, and answers nothing */
+    HOST_READS_SLOWLY
 };
 
 struct host {
@@ -26,14 +29,20 @@ struct host {
     atomic_int connections;
     atomic_int requests;
     atomic_int resolves;
+    atomic_int pings;
+    struct nc_frame late; /* what HOST_IS_SLOW has got */
     atomic_bool stops;
     bool is_up;
 };
 
 void host_start(struct host *host, const char *address); /* "unix:" or "tcp:", without the rest */
+void host_start_beside(struct host *host, const struct host *other, const char *number); /* at the same port of another host */
 void host_stop(struct host *host); /* nobody listens there any more */
 void host_start_again(struct host *host); /* at the same address */
 void host_end(struct host *host);
+
+/* Of HOST_IS_SLOW, to the call that has come. */
+void host_answer_late(struct host *host);
 
 /* What a server has got since this was asked last. */
 int host_requests(struct host *host);

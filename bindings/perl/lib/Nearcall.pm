@@ -293,10 +293,10 @@ For C<tls:>, see L</TLS>.
 
 =item silence => $seconds
 
-For C<tcp:> and C<tls:>. A server that answers nothing at all for so long, not even that bytes have arrived, is taken for
-gone: from 0.1 to 300 seconds, 30 by default. The kernel counts in whole seconds how long a server is silent that has
-received everything, so its end may be noticed up to two seconds late. C<?silence=MILLISECONDS> at the end of the
-address does the same.
+For C<tcp:> and C<tls:>: from 0.1 to 300 seconds. A server from which nothing comes for so long while a call waits, although it
+is asked for a sign of life, is taken for gone. A function may take longer, because its server answers meanwhile. By default
+only a server that leaves bytes unanswered for 30 seconds is taken for gone, or, if the address has several endpoints, one that is silent for a
+second. C<?silence=MILLISECONDS> at the end of the address does the same.
 
 =item plain_tcp => 'warn'
 

@@ -63,10 +63,10 @@ class Client(_core.Client):
         ``"?ca=PATH&cert=PATH&key=PATH&name=HOST"``. Files that change are read again
         before the next connection. ``"tls:"`` needs OpenSSL 3, which the library loads
         itself: an ssl.SSLContext cannot be given.
-    silence: for ``"tcp:"`` and ``"tls:"``, in seconds. A server that answers nothing at all
-        for so long, not even that bytes have arrived, is taken for gone. From 0.1 to 300;
-        30 by default. The kernel counts in whole seconds how long a server is silent that
-        has received everything, so its end may be noticed up to two seconds late.
+    silence: for ``"tcp:"`` and ``"tls:"``, in seconds, from 0.1 to 300. A server from which
+        nothing comes for so long while a call waits, although it is asked for a sign of life,
+        is taken for gone. By default only one that leaves bytes unanswered for 30 seconds is,
+        or, if the address has several endpoints, one that is silent for a second.
     plain_tcp: what is done about ``"tcp:"`` to another machine, where everybody on the way
         can read and change what is sent. ``"refuse"`` makes such calls fail with
         FAILED_PRECONDITION before anything is sent. With ``"warn"``, the default, they are

@@ -172,6 +172,8 @@ static void make_progress(nearcall_client *client)
     if (client->connection.state == NC_READY && nc_output_waits(&client->connection))
         nc_flush(client);
     read_all(client);
+    if (client->connection.silence.limit_ns)
+        nc_watch_silence(client);
     nc_send_pending(client);
     if (client->connection.state == NC_READY && nc_output_waits(&client->connection))
         nc_flush(client); /* answers to pings that were just read */

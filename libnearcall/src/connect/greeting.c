@@ -162,6 +162,7 @@ static void read_welcome(nearcall_client *client)
     connection->looked_ns = client->now_ns;
     nc_log(client, NEARCALL_LOG_INFO, "connected to %s, process %u", client->address_text,
            connection->welcome.process_id);
+    nc_silence_begin(client);
     if (client->endpoints)
         nc_endpoint_welcomed(client);
     if (!client->endpoints || !client->endpoints->is_beside)

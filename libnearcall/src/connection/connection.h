@@ -30,6 +30,24 @@ int64_t nc_output_stuck_ns(const struct nc_connection *connection);
 /* When something has to be done though nothing has happened. */
 int64_t nc_connection_timer_ns(const nearcall_client *client);
 
+/* ---- silence.c ---- */
+
+/* The connection is ready. */
+void nc_silence_begin(nearcall_client *client);
+
+/* A frame is sent while no answer was awaited. */
+static inline void nc_silence_wait(nearcall_client *client)
+{
+    client->connection.silence.since_ns = client->now_ns;
+}
+
+/* When something is to be done about a server that says nothing; NC_NEVER: nobody waits, or nobody looks. */
+int64_t nc_silence_timer_ns(const nearcall_client *client);
+
+/* What is due at that time. */
+enum nc_silence_step { NC_SILENCE_NONE, NC_SILENCE_ASK, NC_SILENCE_END };
+enum nc_silence_step nc_silence_look(nearcall_client *client);
+
 /* ---- identity.c: whose the descriptor is. The program may close what it does not know, and another
  * socket gets the number then: what is written there goes to a stranger. ---- */
 

@@ -54,8 +54,9 @@ int64_t nc_connection_timer_ns(const nearcall_client *client)
     case NC_HELLO:
         return nc_earlier(connection->welcome_limit_ns, connect_deadline_ns(client));
     case NC_READY:
-        return nc_earlier(connection->refused ? connection->retry_ns : NC_NEVER,
-                          nc_output_stuck_ns(connection));
+        return nc_earlier(nc_earlier(connection->refused ? connection->retry_ns : NC_NEVER,
+                                     nc_output_stuck_ns(connection)),
+                          nc_silence_timer_ns(client));
     default:
         return NC_NEVER;
     }

@@ -25,6 +25,15 @@ struct nc_identity {
     unsigned inferred; /* how often in a row it was known without a look */
 };
 
+/* Whether a server of another machine is there while calls wait. Owned by connection/silence.c. */
+struct nc_silence {
+    int64_t limit_ns; /* the connection has ended after so long; 0: nobody looks */
+    int64_t since_ns; /* when calls began to wait, or when the server's host has taken more of what is being sent */
+    int64_t asked_ns; /* when the server was asked last */
+    int64_t asked_for_ns; /* the last sign of life at that time; 0: it was not asked yet */
+    uint64_t acknowledged; /* how much that host had taken then */
+};
+
 /* The stores of a connection that this side has, and the one that the frame names that is being
  * handled. Owned by connection/stores.c. */
 struct nc_stores {
@@ -109,6 +118,7 @@ struct nc_connection {
     int64_t spun_since_ns; /* it has looked in vain since then; 0: not yet */
     struct nc_stores stores;
     struct nc_descriptors descriptors;
+    struct nc_silence silence;
     struct nc_identity identity; /* whether fd still means that socket */
     int64_t looked_ns; /* when the socket was read last, or was looked at for want of frames in memory */
     struct nc_welcome welcome; /* schema_hash stays after the connection is closed */

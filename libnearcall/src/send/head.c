@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "calls/calls.h"
+#include "connection/connection.h"
 #include "send/frames.h"
 #include "transport/files.h"
 #include "wire/wire.h"
@@ -80,6 +81,8 @@ void nc_mark_as_sent(nearcall_client *client, struct nc_call *call)
     call->state = NC_CALL_SENT;
     if (nc_store_stage_of(call) == NC_STORE_NAMING)
         call->storing->stage = NC_STORE_NAMED;
+    if (connection->unanswered == 0)
+        nc_silence_wait(client);
     if (call->type == NC_PING)
         return; /* it has no id on the wire, and may overtake requests that wait */
     if (connection->first_id == 0)

@@ -205,6 +205,22 @@ void nc_send_cancel(nearcall_client *client, const struct nc_call *call)
         nc_flush(client);
 }
 
+/* The answer is that of a ping that was given up. */
+void nc_send_ping(nearcall_client *client)
+{
+    struct nc_connection *connection = &client->connection;
+    uint8_t bytes[NC_FRAME_HEADER_BYTES + sizeof(uint64_t)];
+    struct nc_frame frame = {.type = NC_PING, .length = sizeof(uint64_t)};
+    uint64_t id = ++client->last_id;
+    nc_frame_encode(bytes, &frame);
+    nc_put_u64(bytes + NC_FRAME_HEADER_BYTES, id);
+    if (connection->first_ping_id == 0)
+        connection->first_ping_id = id;
+    connection->last_ping_id = id;
+    if (nc_output_append(client, bytes, sizeof(bytes)))
+        nc_flush(client);
+}
+
 void nc_send_line(nearcall_client *client)
 {
     while (nc_may_send_pending(client)) {

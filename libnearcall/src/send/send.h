@@ -35,6 +35,9 @@ void nc_send_cancel(nearcall_client *client, const struct nc_call *call);
  * their ids. */
 void nc_send_line(nearcall_client *client);
 
+/* Asks the server for a sign of life for which no call waits. */
+void nc_send_ping(nearcall_client *client);
+
 /* Goes on with calls that have got their stores, and gives others back. These draw new ids, which
  * must not overtake those of the calls that wait in line. */
 void nc_stores_work(nearcall_client *client);

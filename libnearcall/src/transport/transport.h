@@ -43,6 +43,10 @@ struct nc_transport {
     const char *name; /* as nearcall_transport() says it */
 };
 
+/* Of a connection over TCP: how many bytes the other host has acknowledged, and how long ago it has acknowledged any.
+ * False: all were, or the kernel does not tell. */
+bool nc_tcp_acknowledged(int fd, uint64_t *ret_bytes, int64_t *ret_ago_ns);
+
 extern const struct nc_transport nc_transport_unixsocket;
 extern const struct nc_transport nc_transport_tcp;
 extern const struct nc_transport nc_transport_tls;

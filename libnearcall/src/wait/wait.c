@@ -92,6 +92,8 @@ static int64_t until_asked(const nearcall_client *client, int64_t until_ns)
 static int receive_until(nearcall_client *client, int64_t until_ns)
 {
     struct nc_connection *connection = &client->connection;
+    if (__builtin_expect(connection->silence.limit_ns != 0, 0))
+        until_ns = nc_earlier(until_ns, nc_silence_timer_ns(client));
     int64_t remaining_ns = until_ns - client->now_ns;
     int flags = remaining_ns > 0 ? 0 : MSG_DONTWAIT;
     if (remaining_ns > LONGEST_WAIT_NS)
@@ -302,9 +304,31 @@ static int pump(nearcall_client *client, int64_t until_ns)
     return wait_for_socket(client, until_ns);
 }
 
+static void end_silence(nearcall_client *client)
+{
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, true, NC_ENDED_HERE};
+    if (client->endpoints)
+        client->endpoints->was_silent = true;
+    nc_connection_lost(client, &loss,
+                       "nothing came from %s for %lld ms while a call waited; the server, its machine or the way there is "
+                       "gone",
+                       client->address_text, (long long)(client->connection.silence.limit_ns / NC_NS_PER_MS));
+}
+
+void nc_watch_silence(nearcall_client *client)
+{
+    enum nc_silence_step step = nc_forked_inside(client) ? NC_SILENCE_NONE : nc_silence_look(client);
+    if (step == NC_SILENCE_ASK)
+        nc_send_ping(client);
+    else if (step == NC_SILENCE_END)
+        end_silence(client);
+}
+
 int nc_pump(nearcall_client *client, int64_t until_ns)
 {
     int r = pump(client, until_ns);
+    if (__builtin_expect(client->connection.silence.limit_ns != 0, 0))
+        nc_watch_silence(client);
     nc_send_pending(client);
     return r;
 }

@@ -53,6 +53,9 @@ void nc_begin_abandon(nearcall_client *client);
 /* Waits for the connection until then at most, and does what can be done. */
 int nc_pump(nearcall_client *client, int64_t until_ns);
 
+/* Asks a server of another machine that says nothing while calls wait, or ends its connection. */
+void nc_watch_silence(nearcall_client *client);
+
 /* Sleeps without touching the connection. */
 int nc_pause(nearcall_client *client, int64_t until_ns);
 
