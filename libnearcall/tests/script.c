@@ -79,7 +79,11 @@ static void listen_at_path(struct script *script)
 
 static void listen_at_port(struct script *script)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    char host[sizeof(script->address)];
+    snprintf(host, sizeof(host), "%s", script->address + strlen("tcp:"));
+    *strchr(host, ':') = '\0';
+    CHECK_INT(inet_pton(AF_INET, host, &at.sin_addr), 1);
     at.sin_port = htons((uint16_t)atoi(strrchr(script->address, ':') + 1));
     listen_at(script, &at);
 }

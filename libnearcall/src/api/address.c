@@ -1,4 +1,6 @@
 /* The address that a handle is opened with: of one endpoint, or of several. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +10,6 @@
 #include "base/clock.h"
 #include "choice/choice.h"
 #include "connection/endpoint.h"
-#include "connection/stores.h"
 #include "transport/tls.h"
 #include "transport/transport.h"
 
@@ -101,38 +102,66 @@ static void set_silence(struct nc_address *address, const nearcall_options *opti
     address->silence_ms = options->silence_ms ? (uint32_t)options->silence_ms : NC_TCP_SILENCE_MS;
 }
 
-static int fill_endpoint(nearcall_client *client, struct nc_endpoint *endpoint, const nearcall_options *options)
+static bool is_name(const struct nc_address *address)
 {
-    struct nc_address *address = &endpoint->address;
-    int r = parse(client, address, endpoint->text);
-    if (r < 0)
-        return r;
-    if (address->kind == NC_ADDRESS_EMBED)
-        return nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
-                       "%.256s: a library of this process stands alone in an address, and cannot be one of several endpoints",
-                       endpoint->text);
-    set_silence(address, options);
-    endpoint->transport = transport_of(address->kind);
-    endpoint->fd = -1;
-    endpoint->connection.fd = -1;
-    endpoint->connection.transport = endpoint->transport;
-    nc_stores_init(&endpoint->connection.stores);
-    return address->kind == NC_ADDRESS_TLS ? open_tls(client, address, options, &endpoint->tls) : NEARCALL_OK;
+    uint8_t number[sizeof(struct in6_addr)];
+    return (address->kind == NC_ADDRESS_TCP || address->kind == NC_ADDRESS_TLS) &&
+           inet_pton(AF_INET, address->host, number) != 1 && inet_pton(AF_INET6, address->host, number) != 1;
+}
+
+/* The endpoint stands for a name until that is looked up. */
+static int add_name(nearcall_client *client, struct nc_endpoint *endpoint, unsigned group,
+                    const struct nc_part *parameters)
+{
+    struct nc_endpoints *endpoints = client->endpoints;
+    struct nc_host_name *name = calloc(1, sizeof(*name));
+    char *copy = malloc(parameters->bytes + 1);
+    unsigned at = 0;
+    if (!name || !copy) {
+        free(name);
+        free(copy);
+        return nc_fail_no_memory(client, "the address");
+    }
+    memcpy(copy, parameters->data, parameters->bytes);
+    copy[parameters->bytes] = '\0';
+    name->address = endpoint->address;
+    name->parameters = copy;
+    name->group = group;
+    name->tls = endpoint->tls;
+    endpoint->name = name;
+    endpoint->stands_in = true;
+    while (endpoints->names[at])
+        at++;
+    endpoints->names[at] = name; /* there are as many as endpoints at most */
+    return NEARCALL_OK;
 }
 
 static int add_endpoint(nearcall_client *client, const struct nc_endpoint_text *text, const nearcall_options *options)
 {
     struct nc_endpoints *endpoints = client->endpoints;
-    struct nc_endpoint *endpoint = calloc(1, sizeof(*endpoint));
-    if (!endpoint || !(endpoint->text = join(text))) {
-        free(endpoint);
+    struct nc_address address;
+    unsigned group = 2 * text->group; /* each distance has two: see connect/lookup.c */
+    char *joined = join(text);
+    int r = joined ? parse(client, &address, joined) : nc_fail_no_memory(client, "the address");
+    if (r == NEARCALL_OK && address.kind == NC_ADDRESS_EMBED)
+        r = nc_fail(client, NEARCALL_E_INVALID_ARGUMENT, NEARCALL_OUTCOME_NOT_EXECUTED,
+                    "%.256s: a library of this process stands alone in an address, and cannot be one of several endpoints",
+                    joined);
+    if (r < 0) {
+        free(joined);
+        return r;
+    }
+    set_silence(&address, options);
+    struct nc_endpoint *endpoint = nc_endpoint_new(&address, transport_of(address.kind));
+    if (!endpoint) {
+        free(joined);
         return nc_fail_no_memory(client, "the address");
     }
-    bool is_local = strncmp(endpoint->text, "unix:", strlen("unix:")) == 0;
-    /* Each distance has two groups: see connect/lookup.c. */
-    int index = nc_choice_add(&endpoints->choice, 2 * text->group, !is_local);
-    endpoints->at[index] = endpoint; /* there is room: the number was checked */
-    return fill_endpoint(client, endpoint, options);
+    endpoint->text = joined;
+    endpoints->at[nc_choice_add(&endpoints->choice, group, !endpoint->transport->is_local)] = endpoint; /* there is room */
+    if (address.kind == NC_ADDRESS_TLS)
+        r = open_tls(client, &address, options, &endpoint->tls);
+    return r == NEARCALL_OK && is_name(&address) ? add_name(client, endpoint, group, &text->parameters) : r;
 }
 
 static int keep_list(nearcall_client *client, const struct nc_endpoint_text *texts, unsigned count,

@@ -234,7 +234,9 @@ void nc_connection_start(nearcall_client *client, int64_t deadline_ns)
 {
     client->now_ns = nc_now_ns();
     client->nobody_listens = false;
-    if (!client->endpoints || nc_endpoints_next(client, deadline_ns))
+    if (client->endpoints)
+        nc_endpoints_start(client, deadline_ns);
+    else
         nc_connection_begin(client, deadline_ns);
 }
 

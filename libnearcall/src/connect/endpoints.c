@@ -9,6 +9,7 @@
 #include "choice/choice.h"
 #include "connect/connect.h"
 #include "connect/explain.h"
+#include "connect/lookup.h"
 #include "connection/connection.h"
 #include "connection/endpoint.h"
 #include "functions/functions.h"
@@ -19,6 +20,8 @@
 /* Of one that is being made beside calls. */
 #define LOOK_NS NC_NS_PER_MS
 #define TRIES_TO_SLEEP 8
+/* So long a call waits for a connection if the host's name has addresses of the other family (IPv4, IPv6) too. */
+#define OTHER_FAMILY_NS (300 * NC_NS_PER_MS)
 /* An attempt that nobody waits for any more ends some time. */
 #define LONGEST_ATTEMPT_MS NC_CALL_TIMEOUT_MS
 
@@ -58,8 +61,8 @@ static bool let_rest(nearcall_client *client)
 static void turn_to(nearcall_client *client, int index)
 {
     struct nc_endpoints *endpoints = client->endpoints;
-    if ((unsigned)index == endpoints->active || !let_rest(client))
-        return;
+    if ((unsigned)index == endpoints->active || !endpoints->at[index] || !let_rest(client))
+        return; /* a lookup may have removed it */
     nc_endpoint_turn(client, (unsigned)index);
     nc_look_first(client); /* its server may have ended it meanwhile */
 }
@@ -77,7 +80,9 @@ static void begin_beside(nearcall_client *client, int index)
     unsigned active = endpoints->active;
     turn_to(client, index);
     endpoints->is_beside = true;
-    if (client->connection.state == NC_CLOSED)
+    if (client->connection.state == NC_CLOSED && nc_lookup_is_due(client))
+        (void)nc_lookup(client); /* what it has found is connected to when its turn comes */
+    else if (client->connection.state == NC_CLOSED)
         nc_connection_begin(client, client->now_ns);
     else if (is_connected(client))
         nc_endpoint_welcomed(client);
@@ -90,8 +95,12 @@ static bool is_due(const nearcall_client *client, const struct nc_connection *co
     struct pollfd watched = {connection->fd, 0, 0};
     watched.events = connection->state == NC_CONNECTING ? POLLOUT : POLLIN;
     *ret_events = connection->fd >= 0 && poll(&watched, 1, 0) > 0 ? watched.revents : 0;
-    return *ret_events || client->now_ns >= connection->retry_ns || client->now_ns >= connection->connect_deadline_ns ||
-           client->now_ns >= connection->welcome_limit_ns;
+    int64_t timer_ns = connection->connect_deadline_ns;
+    if (connection->state == NC_BACKLOG_FULL)
+        timer_ns = nc_earlier(timer_ns, connection->retry_ns);
+    if (connection->state == NC_SECURING || connection->state == NC_HELLO)
+        timer_ns = nc_earlier(timer_ns, connection->welcome_limit_ns);
+    return *ret_events || client->now_ns >= timer_ns;
 }
 
 /* Calls that wait may have been sent there: then the handle stays with it. */
@@ -171,6 +180,10 @@ static void go_to(nearcall_client *client, int index)
     int due = nc_choice_probe(&endpoints->choice, client->now_ns, endpoints->choice.members[index].group);
     if (due != NC_CHOICE_NONE && due != index)
         begin_beside(client, due);
+    if (!endpoints->at[index])
+        index = pick(client);
+    if (index == NC_CHOICE_NONE)
+        return;
     turn_to(client, index);
     if (is_connected(client))
         nc_choice_succeeded(&endpoints->choice, index); /* it was connected to before a failure was noted */
@@ -236,6 +249,8 @@ void nc_endpoints_limit(nearcall_client *client, int64_t deadline_ns)
         connection->connect_deadline_ns = nc_earlier(waits_ns, connection->connect_deadline_ns);
     nc_endpoint_bits not_left = endpoints->search.tried | endpoints->search.absent | NC_ENDPOINT_BIT(endpoints->active);
     bool has_others = !endpoints->is_pinned && nc_choice_has_others(&endpoints->choice, not_left);
+    if (nc_lookup_has_other_family(client))
+        limit_ns = now_ns + OTHER_FAMILY_NS;
     int64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
     endpoints->share_until_ns = has_others ? nc_earlier(limit_ns, now_ns + left_ns / 2) : NC_NEVER;
 }
@@ -245,11 +260,9 @@ static bool is_tried(const struct nc_endpoints *endpoints)
     return endpoints->search.tried & NC_ENDPOINT_BIT(endpoints->active);
 }
 
-bool nc_endpoints_next(nearcall_client *client, int64_t deadline_ns)
+/* True: a connection to the endpoint that was turned to has to be made. */
+static bool go_on(nearcall_client *client, int64_t deadline_ns)
 {
-    struct nc_endpoints *endpoints = client->endpoints;
-    if (endpoints->is_pinned || !is_tried(endpoints))
-        return true;
     int index = pick(client);
     if (index == NC_CHOICE_NONE) {
         nc_explain_to_all(client);
@@ -257,12 +270,32 @@ bool nc_endpoints_next(nearcall_client *client, int64_t deadline_ns)
     }
     go_to(client, index);
     if (client->connection.state == NC_CLOSED)
-        return true;
+        return !nc_forked_inside(client);
     if (client->connection.state == NC_READY)
         nc_send_pending(client);
     else
         nc_endpoints_limit(client, deadline_ns);
     return false;
+}
+
+/* True: the endpoint stays, or is another one to which a connection has to be made. */
+static bool look_up(nearcall_client *client, int64_t deadline_ns)
+{
+    if (client->endpoints->is_pinned || !nc_lookup_is_due(client))
+        return true;
+    if (nc_lookup(client))
+        return go_on(client, deadline_ns);
+    return !is_tried(client->endpoints) && !nc_forked_inside(client);
+}
+
+/* Whoever waits for a connection begins with the next endpoint when one has failed. */
+void nc_endpoints_start(nearcall_client *client, int64_t deadline_ns)
+{
+    struct nc_endpoints *endpoints = client->endpoints;
+    if (!endpoints->is_pinned && is_tried(endpoints) && !go_on(client, deadline_ns))
+        return;
+    if (look_up(client, deadline_ns))
+        nc_connection_begin(client, deadline_ns);
 }
 
 static void note_silence(nearcall_client *client)

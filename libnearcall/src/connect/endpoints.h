@@ -21,10 +21,9 @@ static inline void nc_endpoints_begin(nearcall_client *client, const struct nc_c
 
 /* ---- For handles with endpoints only ---- */
 
-/* A connection is about to be made: turns to the next endpoint if the active one has been tried. False: there is
- * nothing to begin, because that has a connection, or because no endpoint is left and the calls that wait were
- * told. */
-bool nc_endpoints_next(nearcall_client *client, int64_t deadline_ns);
+/* Begins to make a connection, to the next endpoint if the active one has been tried. If that has one already, there is
+ * nothing to begin. If no endpoint is left, the calls that wait are told. */
+void nc_endpoints_start(nearcall_client *client, int64_t deadline_ns);
 
 /* A connection begins to be made, for a call of that deadline and for those that wait. */
 void nc_endpoints_limit(nearcall_client *client, int64_t deadline_ns);

@@ -16,6 +16,22 @@
 #include "memory/memory.h"
 #include "request/request.h"
 
+/* ---- One endpoint ---- */
+
+struct nc_endpoint *nc_endpoint_new(const struct nc_address *address, const struct nc_transport *transport)
+{
+    struct nc_endpoint *endpoint = calloc(1, sizeof(*endpoint));
+    if (!endpoint)
+        return NULL;
+    endpoint->address = *address;
+    endpoint->transport = transport;
+    endpoint->fd = -1;
+    endpoint->connection.fd = -1;
+    endpoint->connection.transport = transport;
+    nc_stores_init(&endpoint->connection.stores);
+    return endpoint;
+}
+
 /* ---- Turning to another ---- */
 
 /* A fork by another thread finds either, or is_moving. */
@@ -138,6 +154,8 @@ bool nc_endpoint_lost(nearcall_client *client, const struct nc_loss *loss, bool 
     struct nc_endpoints *endpoints = client->endpoints;
     struct nc_endpoint *endpoint = endpoints->at[endpoints->active];
     endpoints->is_direct = false;
+    if (endpoint->name)
+        endpoint->name->has_failed = true;
     if (!endpoints->is_dropped && (before_welcome || was_in_use(client, loss)) && !endpoint->given_up)
         leave_alone(client);
     endpoints->was_silent = false;
@@ -245,6 +263,29 @@ void nc_endpoints_abandon(nearcall_client *client)
 
 /* ---- The end ---- */
 
+static void close_parked(nearcall_client *client, unsigned index)
+{
+    nc_endpoint_turn(client, index);
+    nc_connection_close(client);
+    nc_buffer_free(&client->connection.in);
+    nc_buffer_free(&client->connection.out);
+}
+
+/* A fork finds it in the list, or not at all. */
+void nc_endpoint_remove(nearcall_client *client, unsigned index)
+{
+    struct nc_endpoints *endpoints = client->endpoints;
+    struct nc_endpoint *endpoint = endpoints->at[index];
+    unsigned active = endpoints->active;
+    close_parked(client, index);
+    nc_endpoint_turn(client, active);
+    endpoints->under_way &= ~NC_ENDPOINT_BIT(index);
+    nc_choice_remove(&endpoints->choice, (int)index);
+    endpoints->at[index] = NULL;
+    atomic_thread_fence(memory_order_release);
+    nc_endpoint_free(endpoint);
+}
+
 void nc_endpoints_close(nearcall_client *client)
 {
     struct nc_endpoints *endpoints = client->endpoints;
@@ -254,23 +295,30 @@ void nc_endpoints_close(nearcall_client *client)
     for (unsigned i = 0; i < NC_ADDRESS_ENDPOINTS_MAX; i++) {
         if (!endpoints->at[i] || i == active)
             continue;
-        nc_endpoint_turn(client, i);
-        nc_connection_close(client);
-        nc_buffer_free(&client->connection.in);
-        nc_buffer_free(&client->connection.out);
+        close_parked(client, i);
     }
     nc_endpoint_turn(client, active);
     endpoints->under_way = 0;
 }
 
-static void free_endpoint(struct nc_endpoint *endpoint)
+void nc_endpoint_free(struct nc_endpoint *endpoint)
 {
     if (!endpoint)
         return;
     nc_buffer_free(&endpoint->answer);
-    nc_tls_free(endpoint->tls);
+    if (!endpoint->name)
+        nc_tls_free(endpoint->tls);
     free(endpoint->text);
     free(endpoint);
+}
+
+static void free_name(struct nc_host_name *name)
+{
+    if (!name)
+        return;
+    nc_tls_free(name->tls);
+    free(name->parameters);
+    free(name);
 }
 
 void nc_endpoints_free(nearcall_client *client)
@@ -282,6 +330,8 @@ void nc_endpoints_free(nearcall_client *client)
     client->address_text = NULL; /* those of the active one */
     client->tls = NULL;
     for (unsigned i = 0; i < NC_ADDRESS_ENDPOINTS_MAX; i++)
-        free_endpoint(endpoints->at[i]);
+        nc_endpoint_free(endpoints->at[i]);
+    for (unsigned i = 0; i < NC_ADDRESS_ENDPOINTS_MAX; i++)
+        free_name(endpoints->names[i]);
     free(endpoints);
 }

@@ -11,6 +11,16 @@
  * sleeps if it has memory. */
 void nc_endpoint_turn(nearcall_client *client, unsigned index);
 
+/* A new endpoint of that address, without a connection; its text and what it has for TLS are set by its maker. NULL: no
+ * memory. */
+struct nc_endpoint *nc_endpoint_new(const struct nc_address *address, const struct nc_transport *transport);
+
+/* Closes the connection of an endpoint that is not active, and forgets it. */
+void nc_endpoint_remove(nearcall_client *client, unsigned index);
+
+/* Forgets one that never was the active one. */
+void nc_endpoint_free(struct nc_endpoint *endpoint);
+
 /* The socket of the handle's connection is this one from now on; none if it has none. */
 void nc_endpoint_keep_socket(nearcall_client *client);
 

@@ -19,11 +19,29 @@
 
 #define NC_LOST_TEXT_BYTES 512
 
+/* The name of a host in the address. Each of its answers is an endpoint. Until there are some, one endpoint stands for
+ * them. Owned by connect/lookup.c. */
+struct nc_host_name {
+    struct nc_address address; /* the name's */
+    char *parameters; /* with the question mark, or "" */
+    struct nc_tls *tls; /* of all answers */
+    unsigned group; /* of the answers of the family that the system prefers; those of the other are in the next one */
+    unsigned answers;
+    int64_t looked_up_ns;
+    int64_t not_before_ns; /* a lookup that has failed is not tried again while there are other endpoints */
+    int failure; /* what getaddrinfo(3) returned last */
+    bool has_failed; /* an answer has, since then */
+    bool sets_silence; /* several answers count as a list */
+    bool is_told; /* that there are too many answers */
+};
+
 struct nc_endpoint {
     struct nc_address address;
     char *text;
     const struct nc_transport *transport;
-    struct nc_tls *tls;
+    struct nc_tls *tls; /* the name's, if there is one */
+    struct nc_host_name *name; /* NULL: it is no answer, nor does it stand for some */
+    bool stands_in; /* there are no answers yet */
     struct nc_connection connection; /* while it is parked; meaningless while it is the handle's */
     /* The socket, also while a fork by another thread finds the connection half moved; -1: none. */
     int fd;
@@ -52,6 +70,7 @@ struct nc_search {
 struct nc_endpoints {
     struct nc_choice choice;
     struct nc_endpoint *at[NC_ADDRESS_ENDPOINTS_MAX]; /* by the index in choice; NULL: none */
+    struct nc_host_name *names[NC_ADDRESS_ENDPOINTS_MAX]; /* NULL behind the last */
     unsigned active; /* whose connection is the handle's */
     bool is_direct; /* it is the nearest alone, and works: calls need no choice */
     bool is_pinned; /* nothing else will do: its server is asked about a lost call */

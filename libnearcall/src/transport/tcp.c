@@ -59,7 +59,8 @@ static int begin_connect(const struct nc_address *address, unsigned candidate, i
     memset(&hints, 0, sizeof(hints));
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_NUMERICSERV;
-    int r = getaddrinfo(address->host, address->port, &hints, &list);
+    const char *host = address->answer[0] ? address->answer : address->host;
+    int r = getaddrinfo(host, address->port, &hints, &list);
     if (r != 0)
         return candidate ? NC_NO_FURTHER_ADDRESS : error_of_lookup(r);
     const struct addrinfo *to = list;
