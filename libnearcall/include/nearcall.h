@@ -51,10 +51,9 @@
  * timeout, whatever the server does, and it never returns NEARCALL_E_DEADLINE_EXCEEDED
  * before its timeout. Clocks are monotonic. Only looking up a host's name may take longer.
  *
- * LOST CONNECTIONS. If a function that makes one call and waits for its reply has lost the
- * connection, it connects anew and asks the same server what became of the call, within the
- * call's timeout. A call that was not started is sent again if attempts_max allows one more.
- * Calls that are begun and collected by separate functions are not asked about.
+ * LOST CONNECTIONS. If a connection is lost, the handle makes another and asks the same server
+ * what became of the calls, in their time; of begun ones unless there are several endpoints. A
+ * call that was not started is sent again if a function waits for it and attempts_max allows it.
  *
  * SHARED MEMORY. On a "unix:" address calls begin on the socket. After some calls the
  * server gives the connection memory that both sides map. On a busy connection a call then
@@ -299,7 +298,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client);
 NEARCALL_API int nearcall_connect(nearcall_client *client, int64_t timeout_ms);
 
 /* Drops the connection, if there is one; the next call opens a new one. Calls in flight
- * fail with outcome unknown. */
+ * fail with outcome unknown; nobody is asked about them. */
 NEARCALL_API void nearcall_disconnect(nearcall_client *client);
 
 /* Asks the server for a sign of life. *ret_round_trip_ns is set to the time until its
@@ -578,7 +577,8 @@ NEARCALL_API int nearcall_wake(nearcall_client *client);
 
 /* Reads, writes, and ends calls whose time is over, without blocking. It returns the number
  * of finished calls that wait to be fetched. When the connection was lost it returns a
- * negative code, once; its calls are then finished, each with its outcome. */
+ * negative code, once; its calls have finished then, each with its outcome, except those of
+ * which the server is asked, which it does meanwhile: each finishes when the answer is there. */
 NEARCALL_API int nearcall_process(nearcall_client *client);
 
 /* Of the finished calls that were not fetched yet, the one that finished first; 0 if there

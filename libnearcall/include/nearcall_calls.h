@@ -110,6 +110,16 @@ NEARCALL_API void nearcall_view_free(nearcall_view *view);
  */
 NEARCALL_API int nearcall_use_view(nearcall_client *client, nearcall_view *view);
 
+/* ---- Calls in flight ---- */
+
+/*
+ * Whether nothing of a call's request was sent yet: 1, or 0. Such a call waits in line, or for
+ * a connection, and has certainly not run, so a program may cancel it and begin it on another
+ * handle instead. A call that was sent may have run, also while nearcall_transport() returns
+ * "": the handle may be about to ask the server what became of it.
+ */
+NEARCALL_API int nearcall_is_unsent(const nearcall_client *client, nearcall_call_id call);
+
 /* ---- Metadata of replies ---- */
 
 /*

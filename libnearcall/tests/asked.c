@@ -267,13 +267,6 @@ static void lose_and_serve(struct script *script)
     script_serve(script);
 }
 
-static void serve_and_lose(struct script *script)
-{
-    script_greet(script);
-    script_serve(script);
-    lose_and_serve(script);
-}
-
 static void answer_through_memory(struct script *script)
 {
     static const uint8_t stage = 3;
@@ -325,25 +318,6 @@ static void not_asked_for_want_of_room(void)
     script_end(&script);
 }
 
-static void not_asked_of_what_was_begun(void)
-{
-    struct script script;
-    nearcall_reply reply;
-    nearcall_function *function;
-    nearcall_call_id id;
-    script_start(&script, serve_and_lose, NULL);
-    nearcall_client *client = test_open(script.address, 0);
-    CHECK_CALL(client, nearcall_find(client, "f", 1, 20000, &function), NEARCALL_OK);
-    nearcall_disconnect(client);
-    CHECK_CALL(client, nearcall_request(client, function, NEARCALL_CODEC_RAW), NEARCALL_OK);
-    CHECK_CALL(client, nearcall_request_send(client, 20000, &id), NEARCALL_OK);
-    CHECK_CALL(client, nearcall_wait(client, id, &reply), NEARCALL_E_UNAVAILABLE);
-    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
-    CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_OK);
-    nearcall_close(client);
-    script_end(&script);
-}
-
 int main(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -358,6 +332,5 @@ int main(void)
     given_up_for_another();
     answered_through_memory();
     not_asked_for_want_of_room();
-    not_asked_of_what_was_begun();
     return 0;
 }

@@ -28,6 +28,7 @@ static void begin(struct script *script, void (*play)(struct script *), void *ar
     script->features = is_local ? NC_FEATURE_SHARED_CLOCK : 0;
     script->calls_in_flight_max = 1024;
     script->value_bytes_max = 0;
+    script->server_instance = 99;
     script->key = 0;
     script->clock_ahead_ns = 0;
     CHECK(sem_init(&script->signals, 0, 0) == 0);
@@ -187,7 +188,7 @@ void script_welcome(struct script *script)
     nc_put_u32(welcome + 8, (uint32_t)bytes);
     nc_put_u32(welcome + 12, NC_PROTOCOL_VERSION); /* status 0 behind it */
     nc_put_u64(welcome + 16, script->features);
-    nc_put_u64(welcome + 24, 99);
+    nc_put_u64(welcome + 24, script->server_instance);
     nc_put_u32(welcome + 32, (uint32_t)getpid());
     nc_put_u32(welcome + 36, 4 << 20);
     nc_put_u64(welcome + 40, (uint64_t)(nc_now_ns() + script->clock_ahead_ns));

@@ -22,6 +22,7 @@ struct script {
     uint64_t schema_hash;
     uint64_t value_bytes_max; /* in stores; 0: the welcome says nothing of it */
     uint64_t features;
+    uint64_t server_instance;
     uint8_t key; /* what the key of each connection consists of; 0: it has none */
     uint32_t calls_in_flight_max;
     int64_t clock_ahead_ns; /* of its clock, as in another time namespace */

@@ -481,6 +481,19 @@ static PyObject *engine_room(PyObject *self, PyObject *Py_UNUSED(unused))
     return PyLong_FromUnsignedLong(nearcall_room(channel->handle));
 }
 
+/* Whether nothing of a call was sent. While replies are read nobody may know: it may have an end. */
+static PyObject *engine_is_unsent(PyObject *self, PyObject *number)
+{
+    core_engine *engine = (core_engine *)self;
+    unsigned long long id = PyLong_AsUnsignedLongLong(number);
+    const core_channel *channel;
+
+    if (PyErr_Occurred() || check(engine) < 0)
+        return NULL;
+    channel = engine->pool->channels[0];
+    return PyBool_FromLong(!channel->is_read && nearcall_is_unsent(channel->handle, id));
+}
+
 static PyObject *engine_unsent_bytes(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
@@ -560,6 +573,7 @@ static PyMethodDef engine_methods[] = {
     {"fileno", engine_fileno, METH_NOARGS, "fileno($self, /)\n--\n\nThe descriptor that is readable when process() has something to do."},
     {"due", engine_due, METH_NOARGS, "due($self, /)\n--\n\nWhen process() is called by at the latest, as time.monotonic() counts; inf: never."},
     {"description", engine_description, METH_O, "description($self, name, /)\n--\n\nWhat the schema says of a found function."},
+    {"is_unsent", engine_is_unsent, METH_O, "is_unsent($self, id, /)\n--\n\nWhether nothing of a call was sent yet."},
     {"unsent_bytes", engine_unsent_bytes, METH_NOARGS, "unsent_bytes($self, /)\n--\n\nHow many bytes of requests wait to be sent on the connection."},
     {"room", engine_room, METH_NOARGS, "room($self, /)\n--\n\nHow many further requests the server takes on the connection at once; -1: there is no connection."},
     {"transport", engine_transport, METH_NOARGS, "transport($self, /)\n--\n\nHow calls travel now; '' when there is no connection."},

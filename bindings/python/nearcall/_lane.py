@@ -193,7 +193,7 @@ class Lane:
                 raise self._left(Outcome.UNKNOWN)
             self._watch_time()
             if self.engine.room() < 0:
-                impatience = _Impatience(self, future)
+                impatience = _Impatience(self, future, begun[0])
                 impatience.begin()
             return await future
         except BaseException:
@@ -285,8 +285,9 @@ class Lane:
 class _Impatience:
     """Looks now and then whether a call that waits for its connection is better off elsewhere."""
 
-    def __init__(self, lane: Lane, future: Future) -> None:
+    def __init__(self, lane: Lane, future: Future, number: int) -> None:
         self._lane = lane
+        self._number = number
         self._future: Future | None = future
         self._timer: Timer | None = None
 
@@ -303,8 +304,9 @@ class _Impatience:
         future = self._future
         if future is None or future.done():
             return
-        # While there is no connection no call has been sent: the end of each that was is known by now.
-        if self._lane.engine.room() < 0 and self._lane.stands_another():
+        # It may have been sent over a connection that was lost: what became of it is asked over the next one.
+        engine = self._lane.engine
+        if engine.room() < 0 and engine.is_unsent(self._number) and self._lane.stands_another():
             future.set_exception(Elsewhere())
         else:
             self.begin()

@@ -14,10 +14,12 @@ from typing import Any, Self
 
 HELLO_BYTES = 64
 HEADER = struct.Struct("<IBBBBQIIII")
-REQUEST, REPLY, ERROR, CANCEL, PING, PONG, RESOLVE, DRAIN = 1, 2, 3, 4, 8, 9, 10, 11
+REQUEST, REPLY, ERROR, CANCEL, PING, PONG, RESOLVE, DRAIN, ASK = 1, 2, 3, 4, 8, 9, 10, 11, 16
 INVALID_ARGUMENT, RESOURCE_EXHAUSTED, ABORTED, UNIMPLEMENTED = 3, 8, 10, 12
 NOT_EXECUTED = 1 << 8
 DESCRIPTIONS = 16  # the feature
+ASKS = 256
+CONNECTION_KEY = 4  # the extension
 MSGPACK = 1
 
 
@@ -93,11 +95,17 @@ class ScriptedServer:
         hello = read(connection, HELLO_BYTES)
         read(connection, struct.unpack_from("<I", hello, 8)[0] - HELLO_BYTES)
         pid = os.getpid() + self._instance
-        welcome = struct.pack("<8sIHHQQIIQIIQ", b"\x89NCW\r\n\x1a\n", HELLO_BYTES, 1, 0, self.features, self._instance,
-                              pid, 1 << 22, 0, 0, 1024, self._instance)  # fmt: skip
-        connection.sendall(welcome)
+        key = self._key()
+        more = struct.pack("<HH", CONNECTION_KEY, len(key)) + key if key else b""
+        welcome = struct.pack("<8sIHHQQIIQIIQ", b"\x89NCW\r\n\x1a\n", HELLO_BYTES + len(more), 1, 0, self.features,
+                              self._instance, pid, 1 << 22, 0, 0, 1024, self._instance)  # fmt: skip
+        connection.sendall(welcome + more)
         while True:
             self._answer(connection)
+
+    def _key(self) -> bytes:
+        """Of the connection that is welcomed; none where nobody can be asked about its calls."""
+        return b""
 
     def _answer(self, connection: socket.socket) -> None:
         length, kind, _, codec, _, call, _, _, _, extensions = HEADER.unpack(read(connection, HEADER.size))
@@ -108,9 +116,14 @@ class ScriptedServer:
             self._answer_request(connection, call, codec, payload)
         elif kind == PING:
             send(connection, PONG, 0, 0, payload)
+        elif kind == ASK:
+            self._answer_question(connection, call, payload)
 
     def _answer_resolve(self, connection: socket.socket, call: int, name: bytes) -> None:
         send(connection, REPLY, call, MSGPACK, self.description, function_id=1)
+
+    def _answer_question(self, connection: socket.socket, call: int, payload: bytes) -> None:
+        raise AssertionError("nobody can be asked")
 
     def _answer_request(self, connection: socket.socket, call: int, codec: int, payload: bytes) -> None:
         self.requests.append(payload)

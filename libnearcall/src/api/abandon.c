@@ -14,15 +14,13 @@
 /* What it had borrowed from its caller is gone, so nothing is sent any more, not even a CANCEL. */
 static void end_sleeper(nearcall_client *client)
 {
-    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, false, NC_ENDED_HERE};
     if (client->endpoints)
         client->endpoints->is_dropped = true;
-    if (client->connection.state != NC_CLOSED)
-        nc_connection_lost(client, &loss, "the connection to %s was closed by " NC_ABANDONED,
-                           client->address_text);
+    nc_connection_drop(client, "closed by " NC_ABANDONED);
     if (client->endpoints)
         client->endpoints->is_dropped = client->endpoints->is_pinned = false;
     nc_sync_abandon(client);
+    nc_lost_give_up_all(client);
     nc_calls_free_unknown(client);
     nc_writer_drop(client);
 }

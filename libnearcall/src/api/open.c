@@ -92,6 +92,7 @@ static int keep_options(nearcall_client *client, const nearcall_options *given)
     options->calls_in_flight_max = given->calls_in_flight_max
                                        ? (uint32_t)given->calls_in_flight_max
                                        : NC_CLIENT_CALLS_IN_FLIGHT_MAX;
+    client->calls.used_max = options->calls_in_flight_max;
     options->name = copy_of(given->name ? given->name : "libnearcall/" THIS_VERSION);
     if (!options->name)
         return nc_fail_no_memory(client, "the options");
@@ -178,6 +179,7 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
     nc_connection_close(client);
     nc_memory_release(&client->connection.memory);
     nc_endpoints_close(client);
+    nc_lost_free_all(client);
     nc_calls_free(&client->calls);
     nc_files_release(&client->lent_files);
     nc_metadata_free(&client->lent_metadata);
@@ -201,18 +203,16 @@ NEARCALL_API void nearcall_close(nearcall_client *client)
 
 NEARCALL_API void nearcall_disconnect(nearcall_client *client)
 {
-    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, false, NC_ENDED_HERE};
     if (nc_enter(client) < 0)
         return;
     nc_sync_abandon(client);
     if (client->endpoints)
         client->endpoints->is_dropped = true;
-    if (client->connection.state != NC_CLOSED)
-        nc_connection_lost(client, &loss, "the connection to %s was dropped by this program",
-                           client->address_text);
+    nc_connection_drop(client, "dropped by this program");
     nc_endpoints_close(client);
     if (client->endpoints)
         client->endpoints->is_dropped = false;
+    nc_lost_give_up_all(client);
     client->connects = false;
     nc_buffer_free(&client->connection.in);
     nc_buffer_free(&client->connection.out);

@@ -181,16 +181,23 @@ static void make_progress(nearcall_client *client)
     nc_go_outside(client);
 }
 
+/* The loss that came first, because others follow from it. */
+static int tell_loss(nearcall_client *client, int r)
+{
+    return r == NEARCALL_OK && client->lost_code
+               ? nc_fail(client, -client->lost_code, client->lost_outcome, "%s", client->lost_text)
+               : r;
+}
+
 static int process(nearcall_client *client)
 {
     client->lost_code = 0;
     make_progress(client);
+    int r = tell_loss(client, NEARCALL_OK);
     nc_call_expire_all(client);
     if (client->connection.stores.idle_ns && client->now_ns >= client->connection.stores.idle_ns)
         nc_stores_expire(client);
-    int r = client->lost_code ? nc_fail(client, -client->lost_code, client->lost_outcome, "%s",
-                                        client->lost_text)
-                              : NEARCALL_OK;
+    r = tell_loss(client, r);
     connect_for_pending(client);
     if (r < 0)
         return r;

@@ -454,3 +454,9 @@ NEARCALL_API void nearcall_cancel(nearcall_client *client, nearcall_call_id id)
         nc_call_give_up(client, call);
     nc_leave(client, NEARCALL_OK);
 }
+
+NEARCALL_API int nearcall_is_unsent(const nearcall_client *client, nearcall_call_id id)
+{
+    const struct nc_call *call = client && !nc_forked(&client->guard) ? nc_call_by_known_id(client, id) : NULL;
+    return call && !call->synchronous && call->state == NC_CALL_PENDING;
+}

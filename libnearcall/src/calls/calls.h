@@ -124,6 +124,51 @@ void nc_connection_limit(nearcall_client *client, int64_t deadline_ns);
  * make it may have had less time, or may have been given up. */
 void nc_connection_expect(nearcall_client *client, int64_t deadline_ns);
 
+/* ---- asking.c: what became of calls is asked of the server that they were lost with. handle/call.h says how. ---- */
+
+/* What the server says of a call that was lost, as a byte of its answer: gives the call the outcome that follows, and
+ * words for it behind those that say why it was lost. */
+void nc_call_say(struct nc_call *call, const char *why, uint8_t stage);
+bool nc_stage_is_running(uint8_t stage);
+
+/* Whether the server could tell what became of calls that end unknown with the connection. */
+bool nc_loss_can_be_asked_about(const nearcall_client *client, const struct nc_loss *loss);
+
+/* The connection is being lost, with calls that will ask. If others have been lost before, and nobody knows yet what
+ * became of their calls, those of the first end unknown. NULL: no memory. */
+struct nc_lost *nc_lost_begin(nearcall_client *client);
+void nc_lost_free(nearcall_client *client, struct nc_lost *lost);
+
+/* Ends its calls, of which nothing more will be known. */
+void nc_lost_give_up(nearcall_client *client, struct nc_lost *lost);
+
+/* The same for all, and it is forgotten that they asked. There is no connection. */
+void nc_lost_give_up_all(nearcall_client *client);
+
+/* Only forgets it: the calls have ended, or will at once. */
+void nc_lost_free_all(nearcall_client *client);
+
+void nc_call_begin_asking(struct nc_lost *lost, struct nc_call *call);
+bool nc_call_asks_of(const struct nc_lost *lost, const struct nc_call *call);
+
+/* The call asks: it ends so, or is given up. */
+void nc_call_end_said(nearcall_client *client, struct nc_call *call, uint8_t stage);
+void nc_call_end_unknown(nearcall_client *client, struct nc_call *call);
+void nc_call_stop_asking(nearcall_client *client, const struct nc_call *call);
+
+/* Something may have to be done for calls that ask, now. */
+void nc_asking_look(nearcall_client *client);
+
+/* Pending. NULL: there is no place, or no memory, for it. */
+struct nc_call *nc_question_new(nearcall_client *client, struct nc_lost *lost, int64_t deadline_ns);
+void nc_question_free(nearcall_client *client, struct nc_lost *lost);
+
+/* NULL: it is the question of the call that is waited for from its beginning. */
+const struct nc_lost *nc_lost_of_question(const nearcall_client *client, const struct nc_call *question);
+
+/* Whether nobody else wants a connection: that none comes is no news to the program then. */
+bool nc_only_questions_wait(const nearcall_client *client);
+
 /* ---- outcomes.c ---- */
 
 static inline bool nc_frame_is_written(const nearcall_client *client, const struct nc_call *call)

@@ -70,14 +70,11 @@ static int outcome_of_loss(const nearcall_client *client, const struct nc_call *
     }
 }
 
-/* Of the call that is waited for from its beginning: others have ended with their connection. */
+/* Of the call that is waited for from its beginning. */
 static void note_for_asking(nearcall_client *client, const struct nc_call *call, const struct nc_loss *loss)
 {
     const struct nc_welcome *welcome = &client->connection.welcome;
     struct nc_asking *asking = &client->sync.asking;
-    if (call != client->sync.call || call->type != NC_REQUEST || loss->code != -NEARCALL_E_UNAVAILABLE ||
-        !welcome->has_key)
-        return;
     *asking = (struct nc_asking){.is_possible = true,
                                  .retryable = loss->retryable,
                                  .call_id = call->id,
@@ -103,15 +100,31 @@ bool nc_calls_are_touched(const nearcall_client *client, const struct nc_loss *l
     return false;
 }
 
-static void lose(nearcall_client *client, struct nc_call *call, const struct nc_loss *loss)
+/* Whether the call goes on, as one of which the server is asked. lost stands for its connection, once there is such
+ * a call. A handle with several endpoints goes on to others instead of waiting for the one that was lost. */
+static bool asks(nearcall_client *client, struct nc_call *call, struct nc_lost **lost)
+{
+    if (call->synchronous || client->endpoints)
+        return false;
+    if (!*lost)
+        *lost = nc_lost_begin(client);
+    if (*lost)
+        nc_call_begin_asking(*lost, call);
+    return *lost;
+}
+
+static void lose(nearcall_client *client, struct nc_call *call, const struct nc_loss *loss, struct nc_lost **lost)
 {
     int outcome = outcome_of_loss(client, call, loss);
     bool too_late = call->state == NC_CALL_CANCELLING;
+    bool can_ask = outcome == NEARCALL_OUTCOME_UNKNOWN && !too_late && nc_loss_can_be_asked_about(client, loss);
+    if (can_ask && asks(client, call, lost))
+        return;
     call->untouched = is_untouched(client, call, loss);
     nc_call_finish(client, call, too_late ? -NEARCALL_E_DEADLINE_EXCEEDED : loss->code, outcome,
                    client->lost_text);
     call->retryable = loss->retryable && !too_late && nc_outcome_permits_again(call, outcome);
-    if (outcome == NEARCALL_OUTCOME_UNKNOWN && !too_late)
+    if (can_ask && call == client->sync.call)
         note_for_asking(client, call, loss);
 }
 
@@ -119,22 +132,27 @@ static void lose(nearcall_client *client, struct nc_call *call, const struct nc_
 void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool before_welcome)
 {
     struct nc_loss seen = *loss;
+    struct nc_lost *lost = NULL;
     if (seen.end == NC_RESET_BY_SERVER && nc_calls_on_connection(client) > 1)
         seen.end = NC_CLOSED_BY_SERVER;
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
         if (nc_call_is_on_connection(call)) {
-            lose(client, call, &seen);
+            lose(client, call, &seen, &lost);
         } else if (call->state == NC_CALL_PENDING && before_welcome) {
             nc_call_finish(client, call, loss->code, NEARCALL_OUTCOME_NOT_EXECUTED, client->lost_text);
             call->retryable = loss->retryable;
+            if (call->type == NC_ASK) /* no user fetches it */
+                nc_call_leave_queue(call);
         }
     }
+    nc_asking_look(client);
 }
 
 void nc_calls_drain(nearcall_client *client, uint64_t last_served_id)
 {
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
-        bool taken = call->id <= last_served_id && nc_frame_is_written(client, call) && !nc_call_asks_for_store(call);
+        bool is_served = call->id <= last_served_id || call->type == NC_ASK; /* which is answered all the same */
+        bool taken = is_served && nc_frame_is_written(client, call) && !nc_call_asks_for_store(call);
         bool too_late = call->state == NC_CALL_CANCELLING;
         if (!nc_call_is_on_connection(call) || taken)
             continue;
@@ -143,6 +161,7 @@ void nc_calls_drain(nearcall_client *client, uint64_t last_served_id)
                        "the server is stopping and did not take the call");
         call->retryable = !too_late;
     }
+    nc_asking_look(client);
 }
 
 /* A reply of which something is there, or a mark, says that the function has run. */

@@ -132,7 +132,7 @@ struct nc_call *nc_call_new(nearcall_client *client, enum nc_frame_type type,
                             nearcall_function *function, int64_t deadline_ns)
 {
     struct nc_calls *calls = &client->calls;
-    if (calls->used_count >= client->options.calls_in_flight_max ||
+    if (calls->used_count >= calls->used_max ||
         (!calls->free && !add_chunk(calls)))
         return NULL;
     struct nc_call *call = calls->free;
@@ -296,6 +296,7 @@ static void leave_to_parent(nearcall_client *client, struct nc_call *call)
 
 void nc_calls_after_fork(nearcall_client *client)
 {
+    nc_lost_free_all(client); /* a child does not ask: its parent may send the calls again */
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
         if (call->state != NC_CALL_FINISHED)
             leave_to_parent(client, call);
@@ -331,6 +332,8 @@ static void make_anew(nearcall_client *client, put_end *end)
     struct nc_calls *calls = &client->calls;
     calls->free = calls->used = NULL;
     calls->used_count = 0;
+    calls->used_max = client->options.calls_in_flight_max;
+    calls->lost = NULL; /* it may be half made */
     calls->pending = calls->finished = (struct nc_queue){0};
     for (size_t at = 0; at < NC_CALLS / NC_CALLS_IN_CHUNK && calls->chunks[at]; at++)
         for (size_t i = 0; i < NC_CALLS_IN_CHUNK; i++)

@@ -73,6 +73,9 @@ const char *nc_connection_what_failed(const nearcall_client *client, int error, 
 void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss,
                         const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* The program ends it, if there is one, and its calls with it: none asks what became of it. */
+void nc_connection_drop(nearcall_client *client, const char *how);
+
 /* The input's memory stays: a reply the user is about to read may lie in it. */
 void nc_connection_close(nearcall_client *client);
 

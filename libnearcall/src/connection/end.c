@@ -87,11 +87,22 @@ void nc_connection_lost(nearcall_client *client, const struct nc_loss *loss, con
         nc_connection_close(client);
         return;
     }
-    client->lost_code = loss->code;
+    if (!before_welcome || !nc_only_questions_wait(client)) {
+        client->lost_code = loss->code;
+        client->lost_outcome = before_welcome ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_UNKNOWN;
+    }
     client->connect_code = before_welcome ? loss->code : 0;
-    client->lost_outcome = before_welcome ? NEARCALL_OUTCOME_NOT_EXECUTED : NEARCALL_OUTCOME_UNKNOWN;
     nc_calls_lose(client, loss, before_welcome);
     nc_connection_close(client);
+}
+
+void nc_connection_drop(nearcall_client *client, const char *how)
+{
+    struct nc_loss loss = {-NEARCALL_E_UNAVAILABLE, false, NC_ENDED_HERE};
+    if (client->connection.state == NC_CLOSED)
+        return;
+    client->connection.welcome.has_key = false; /* and so nobody asks */
+    nc_connection_lost(client, &loss, "the connection to %s was %s", client->address_text, how);
 }
 
 void nc_connection_orphan(nearcall_client *client, bool trust_memory)

@@ -50,6 +50,7 @@ enum nc_call_state {
     NC_CALL_PENDING, /* nothing was given to the connection */
     NC_CALL_SENT, /* its frame is in the connection's output, or further on its way */
     NC_CALL_CANCELLING, /* its deadline passed; waits cancel_grace_ms for an answer */
+    NC_CALL_ASKING, /* it was begun, and its connection was lost: the server is asked what became of it */
     NC_CALL_FINISHED
 };
 
@@ -111,6 +112,32 @@ struct nc_call {
     uint8_t ping_payload[sizeof(uint64_t)];
 };
 
+/* A connection that was lost with calls that ask. Its server is asked about them by a call of type NC_ASK, which
+ * waits in line as any other: first about all of them at once, which is answered without waiting for functions, and
+ * then again and again about those whose functions run. About one call alone it is asked once, with all its time. */
+struct nc_lost {
+    struct nc_lost *next; /* that was lost later */
+    uint64_t server_instance;
+    uint8_t key[NC_CONNECTION_KEY_BYTES];
+    nearcall_call_id first_id; /* of the requests that it carried; other connections have carried other ids */
+    nearcall_call_id last_id;
+    unsigned count; /* calls of it that ask */
+    struct nc_call *question; /* pending, sent or finished; NULL: there is none */
+    unsigned asked; /* calls that it is about */
+    bool alone; /* it is about the only one that is left */
+    nearcall_call_id asked_id; /* of this round of questions: the last call that one was about; 0: a round begins */
+    int64_t due_ns; /* when to ask, while there is no question */
+    int64_t pause_ns; /* the last before asking again */
+    int64_t until_ns; /* asking ends then */
+    int64_t running_until_ns; /* asking about functions that run ends then; 0: none is known to */
+    struct nc_buffer payload; /* of the question */
+    char what[]; /* why the connection ended */
+};
+
+/* Connections with calls that ask at a time. A program that goes on calling while its connections are cut one after the
+ * other, and the answers with them, has several. */
+#define NC_LOST_MAX 16
+
 /* All calls of a handle. A chunk is published whole, by one store. A
  * child that finds the rest half-way makes it anew from the states of the calls. */
 struct nc_calls {
@@ -124,6 +151,9 @@ struct nc_calls {
     struct nc_queue finished; /* those that their user may fetch */
     bool unreported; /* one has finished since nearcall_process() told of them */
     int64_t timer_ns; /* no call in use has to be looked at before */
+    bool looks_at_all; /* whatever waits for one call looks at the time of all */
+    uint32_t used_max; /* what the options allow, and the questions, which no user counts */
+    struct nc_lost *lost; /* the one that was lost first; NULL: no call asks */
 };
 
 static inline bool nc_call_is_on_connection(const struct nc_call *call)
@@ -143,8 +173,7 @@ static inline bool nc_call_asks_for_store(const struct nc_call *call)
     return stage != NC_STORE_NONE && stage != NC_STORE_NAMED;
 }
 
-/* What has to be known of the connection that a call was lost with in order to ask its server what
- * became of the call. */
+/* The same for the call that is being waited for from its beginning, which asks by itself. */
 struct nc_asking {
     bool is_possible; /* the rest means nothing unless it is */
     bool retryable; /* the loss was a reason to send the call again, if it did not run */

@@ -40,7 +40,6 @@ struct nc_stores {
     size_t value_bytes_max; /* of a request that the server takes in one; 0: none are agreed on */
     bool trusted; /* the server is of this user */
     bool has_work; /* a call has got its store, or a release is in the output: see send/stores.c */
-    bool is_crowded; /* a call may have to ask again for a store: whatever waits looks at the time of all */
     int64_t idle_ns; /* when to look for what has not been used for a while; 0: never */
     struct nc_store held[NC_STORE_PLACES];
     int64_t used_ns[NC_STORES_PER_DIRECTION]; /* when a request was written there last */

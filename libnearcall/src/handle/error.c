@@ -33,11 +33,12 @@ int nc_fail_no_memory(nearcall_client *client, const char *what)
 
 int nc_fail_table_full(nearcall_client *client)
 {
+    unsigned questions = client->calls.used_max - client->options.calls_in_flight_max;
     return nc_fail(client, NEARCALL_E_RESOURCE_EXHAUSTED, NEARCALL_OUTCOME_NOT_EXECUTED,
                    "%u calls of this handle are unfinished or not fetched (option "
                    "calls_in_flight_max, %d at most), or there is no memory for more; wait for "
                    "some, or open another handle",
-                   client->calls.used_count, NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING);
+                   client->calls.used_count - questions, NC_CLIENT_CALLS_IN_FLIGHT_MAX_CEILING);
 }
 
 void nc_error_clear(nearcall_client *client)

@@ -135,7 +135,7 @@ static void finish_find(nearcall_client *client, struct nc_call *call, const uin
         keep_result(client, call, payload, bytes);
 }
 
-/* The answer to an ASK about one call: how far that came. */
+/* The answer to an ASK: how far each of its calls came. */
 static int on_asked(nearcall_client *client, struct nc_call *call, const struct nc_frame *frame,
                     const uint8_t *payload, size_t bytes, struct nc_fault *fault)
 {
@@ -143,10 +143,11 @@ static int on_asked(nearcall_client *client, struct nc_call *call, const struct 
         return refuse(fault, "REPLY to ASK", "function id", frame->function_id, "0");
     if (frame->codec != NEARCALL_CODEC_RAW || frame->extension_bytes != 0)
         return refuse(fault, "REPLY to ASK", "codec or extension bytes", frame->codec, "0");
-    if (bytes != 1)
+    if (bytes != (call->payload_bytes - NC_CONNECTION_KEY_BYTES) / NC_ASKED_CALL_BYTES)
         return refuse(fault, "REPLY to ASK", "payload bytes", bytes, "1 for each call");
     nc_call_finish(client, call, 0, NEARCALL_OUTCOME_NONE, NULL);
     keep_result(client, call, payload, bytes);
+    nc_asking_look(client);
     return 0;
 }
 
@@ -232,7 +233,7 @@ static bool on_error_of_stored(nearcall_client *client, struct nc_call *call, in
     storing->pause_ns = nc_earlier(storing->pause_ns ? 2 * storing->pause_ns : STORE_PAUSE_MIN_NS, STORE_PAUSE_MAX_NS);
     storing->ask_again_ns = nc_now_ns() + storing->pause_ns;
     storing->stage = NC_STORE_CROWDED;
-    client->connection.stores.is_crowded = true;
+    client->calls.looks_at_all = true;
     nc_calls_look_by(client, storing->ask_again_ns);
     return false;
 }
@@ -258,6 +259,8 @@ static int on_error(nearcall_client *client, const struct nc_frame *frame, const
     }
     if (nc_store_stage_of(call) != NC_STORE_NONE && !on_error_of_stored(client, call, code, &outcome, payload, bytes))
         return 0;
+    if (call->type == NC_ASK)
+        nc_asking_look(client);
     nc_call_finish(client, call, code, outcome, NULL);
     call->retryable = code == -NEARCALL_E_UNAVAILABLE && nc_outcome_permits_again(call, outcome);
     nc_description_refused(client, call);

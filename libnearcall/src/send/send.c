@@ -221,11 +221,40 @@ void nc_send_ping(nearcall_client *client)
         nc_flush(client);
 }
 
+/* Another process that serves the address knows nothing. What is asked about several calls is to be answered at once,
+ * however long they wait for it. */
+static void send_question(nearcall_client *client, struct nc_call *question)
+{
+    const struct nc_welcome *welcome = &client->connection.welcome;
+    const struct nc_lost *lost = nc_lost_of_question(client, question);
+    int64_t deadline_ns = question->deadline_ns;
+    if (!welcome->has_key || welcome->server_instance != lost->server_instance) {
+        nc_call_finish(client, question, -NEARCALL_E_FAILED_PRECONDITION, NEARCALL_OUTCOME_NOT_EXECUTED,
+                       "another server has taken the place of the one that was to be asked");
+    } else {
+        question->deadline_ns = lost->alone ? deadline_ns : client->now_ns;
+        nc_send_call(client, question);
+        question->deadline_ns = deadline_ns;
+    }
+    if (question->state != NC_CALL_FINISHED)
+        return;
+    nc_call_leave_queue(question);
+    nc_asking_look(client);
+}
+
+static void send_first(nearcall_client *client, struct nc_call *call)
+{
+    if (__builtin_expect(call->type == NC_ASK, 0))
+        send_question(client, call);
+    else
+        nc_send_call(client, call);
+}
+
 void nc_send_line(nearcall_client *client)
 {
     while (nc_may_send_pending(client)) {
         struct nc_call *call = client->calls.pending.first;
-        nc_send_call(client, call);
+        send_first(client, call);
         if (client->connection.borrowed_bytes && nc_output_own(client) < 0) {
             if (nc_frame_is_untouched(client, call))
                 nc_output_remove(client, call);

@@ -1,57 +1,18 @@
-/* A call whose connection was lost: what became of it is known to the server, and asked over another connection. */
+/* The call that is waited for from its beginning, and whose connection was lost: what became of it is known to the server, and asked over another connection. */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "calls/calls.h"
 #include "send/send.h"
 #include "wait/wait.h"
 
-#define ASK_PAUSE_MIN_NS NC_NS_PER_MS
-#define ASK_PAUSE_MAX_NS (50 * NC_NS_PER_MS)
-#define SAID_BYTES_MAX 80
-
-/* What the answer says, as bytes of the payload. */
-enum stage { STAGE_NEVER, STAGE_RECEIVED, STAGE_STARTED, STAGE_FINISHED };
-
-static const char *what_is_said(uint8_t stage)
-{
-    switch (stage) {
-    case STAGE_NEVER:
-    case STAGE_RECEIVED:
-        return "the function was not started";
-    case STAGE_STARTED:
-        return "the function was started and is not known to have returned";
-    case STAGE_FINISHED:
-        return "the function had returned";
-    default:
-        return "it does not know the call any more";
-    }
-}
-
-static int outcome_of(uint8_t stage)
-{
-    switch (stage) {
-    case STAGE_NEVER:
-    case STAGE_RECEIVED:
-        return NEARCALL_OUTCOME_NOT_EXECUTED;
-    case STAGE_FINISHED:
-        return NEARCALL_OUTCOME_EXECUTED_RESULT_LOST;
-    default:
-        return NEARCALL_OUTCOME_UNKNOWN;
-    }
-}
-
 /* The call's text may lie in what is about to change. */
 static void tell(nearcall_client *client, struct nc_call *call, uint8_t stage)
 {
-    char text[NC_LOST_TEXT_BYTES + SAID_BYTES_MAX];
-    snprintf(text, sizeof(text), "%s; the server says that %s", call->what, what_is_said(stage));
-    call->outcome = outcome_of(stage);
+    char why[NC_LOST_TEXT_BYTES];
+    snprintf(why, sizeof(why), "%s", call->what);
+    nc_call_say(call, why, stage);
     call->retryable = client->sync.asking.retryable && nc_outcome_permits_again(call, call->outcome);
-    nc_buffer_empty(&call->store);
-    if (nc_buffer_append(&call->store, text, strlen(text) + 1) == NEARCALL_OK)
-        call->what = (const char *)call->store.data;
 }
 
 /* Another process that serves the address knows nothing. */
@@ -88,7 +49,7 @@ static int pause_before_asking(nearcall_client *client, int64_t deadline_ns)
 {
     struct nc_asking *asking = &client->sync.asking;
     client->now_ns = nc_now_ns();
-    asking->pause_ns = nc_earlier(asking->pause_ns ? 2 * asking->pause_ns : ASK_PAUSE_MIN_NS, ASK_PAUSE_MAX_NS);
+    asking->pause_ns = nc_earlier(asking->pause_ns ? 2 * asking->pause_ns : NC_ASK_PAUSE_MIN_NS, NC_ASK_PAUSE_MAX_NS);
     int64_t until_ns = client->now_ns + asking->pause_ns;
     while (client->now_ns < until_ns) {
         int r = nc_pause(client, until_ns);

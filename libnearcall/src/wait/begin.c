@@ -134,8 +134,10 @@ static int begin_blocking(nearcall_client *client, struct nc_call *call)
  * with it. Of any other call nothing was sent. */
 static int interrupt(nearcall_client *client, struct nc_call *call, int r)
 {
-    if (call->type != NC_REQUEST || call->state != NC_CALL_SENT || nc_frame_is_untouched(client, call) ||
-        nc_call_asks_for_store(call)) {
+    bool is_begun = call->state == NC_CALL_ASKING ||
+                    (call->type == NC_REQUEST && call->state == NC_CALL_SENT && !nc_frame_is_untouched(client, call) &&
+                     !nc_call_asks_for_store(call));
+    if (!is_begun) {
         nc_call_give_up(client, call);
         return nc_fail(client, r, NEARCALL_OUTCOME_NOT_EXECUTED,
                        "a signal arrived before anything was sent; send again");

@@ -81,11 +81,15 @@ static void expire_pending(nearcall_client *client, struct nc_call *call)
                    is_full ? "the deadline passed while the server ran as many calls of this "
                              "connection as it allows; see its option calls_in_flight_max"
                            : "the deadline passed before there was a connection to the server");
+    if (call->type == NC_ASK) /* no user fetches it */
+        nc_call_leave_queue(call);
 }
 
 void nc_call_expire(nearcall_client *client, struct nc_call *call)
 {
-    if (nc_store_stage_of(call) == NC_STORE_CROWDED && client->now_ns < call->deadline_ns)
+    if (call->state == NC_CALL_ASKING)
+        nc_call_end_unknown(client, call);
+    else if (nc_store_stage_of(call) == NC_STORE_CROWDED && client->now_ns < call->deadline_ns)
         nc_store_ask_again(client, call);
     else if (call->state == NC_CALL_PENDING)
         expire_pending(client, call);
@@ -113,15 +117,17 @@ void nc_call_expire_all(nearcall_client *client)
     int64_t next_ns = NC_NEVER;
     if (client->now_ns < client->calls.timer_ns)
         return;
-    client->connection.stores.is_crowded = false;
+    client->calls.looks_at_all = false;
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
         if (client->now_ns >= nc_call_timer_ns(call))
             nc_call_expire(client, call);
         if (nc_store_stage_of(call) == NC_STORE_CROWDED)
-            client->connection.stores.is_crowded = true;
+            client->calls.looks_at_all = true;
         next_ns = nc_earlier(next_ns, nc_call_timer_ns(call));
     }
     client->calls.timer_ns = next_ns;
+    if (client->calls.lost)
+        nc_ask_go_on(client);
 }
 
 /* ---- Giving up ---- */
@@ -133,7 +139,7 @@ static bool was_answered(const struct nc_call *call)
 }
 
 /* What of it is not on its way yet; what is, is told that nobody waits. */
-static void take_back(nearcall_client *client, struct nc_call *call)
+void nc_call_take_back(nearcall_client *client, struct nc_call *call)
 {
     nc_store_give_back(client, call);
     if (nc_frame_is_untouched(client, call)) {
@@ -149,6 +155,8 @@ static void take_back(nearcall_client *client, struct nc_call *call)
 void nc_call_give_up(nearcall_client *client, struct nc_call *call)
 {
     if (call->state == NC_CALL_SENT)
-        take_back(client, call);
+        nc_call_take_back(client, call);
+    else if (call->state == NC_CALL_ASKING)
+        nc_call_stop_asking(client, call);
     nc_call_free(client, call);
 }

@@ -379,15 +379,19 @@ int nc_wait(nearcall_client *client, struct nc_call *call)
     client->connection.timed_out = false;
     while (call->state != NC_CALL_FINISHED) {
         int64_t until_ns = nc_call_timer_ns(call);
-        if (__builtin_expect(client->connection.stores.is_crowded, 0))
+        if (__builtin_expect(client->calls.looks_at_all, 0))
             until_ns = nc_earlier(until_ns, client->calls.timer_ns);
         int r = nc_pump(client, until_ns);
         if (r < 0) {
             client->waiting = NULL;
             return r;
         }
-        if (call->state != NC_CALL_FINISHED && client->now_ns >= until_ns)
+        if (call->state == NC_CALL_FINISHED)
+            break;
+        if (client->now_ns >= until_ns)
             nc_call_expire_all(client); /* others wait for their grace meanwhile */
+        if (__builtin_expect(call->state == NC_CALL_ASKING, 0))
+            nc_ask_go_on(client);
     }
     client->waiting = NULL;
     return NEARCALL_OK;

@@ -36,6 +36,15 @@ int nc_check_idempotent(nearcall_client *client, struct nc_call *call);
  * be called again. */
 int nc_ask(nearcall_client *client, struct nc_call *call);
 
+/* Pauses before the server is connected to again, in order to ask it. */
+#define NC_ASK_PAUSE_MIN_NS NC_NS_PER_MS
+#define NC_ASK_PAUSE_MAX_NS (50 * NC_NS_PER_MS)
+
+/* ---- ask_begun.c ---- */
+
+/* Does what is due for calls that were begun, and that ask now. It does not wait. */
+void nc_ask_go_on(nearcall_client *client);
+
 /* ---- begin.c ---- */
 
 /* Sends a pending call that its caller does not wait for. Fails with what ended
@@ -84,7 +93,10 @@ int64_t nc_call_timer_ns(const struct nc_call *call);
 /* The same for all of which that is so. */
 void nc_call_expire_all(nearcall_client *client);
 
-/* Nobody waits for the call any more, and it is no more. */
+/* Nobody waits for what was sent any more. */
+void nc_call_take_back(nearcall_client *client, struct nc_call *call);
+
+/* The same of any call, and it is no more. */
 void nc_call_give_up(nearcall_client *client, struct nc_call *call);
 
 #endif

@@ -4,7 +4,8 @@ package LyingServer;
 # function's description, or its result; without a result it never answers. Servers that differ are given
 # hashes of their schema that differ. Each of these may be a sub, which is asked each time. That of the result
 # is asked before the request has been read; it dies to take the connection away, with WHEN_READ once that has been
-# read, and a code behind its bytes makes them an error: not executed.
+# read, and a code behind its bytes makes them an error: not executed. With the feature ASKS it can be asked about calls of
+# connections that were lost, and says that all came as far as the stage.
 
 use strict;
 use warnings;
@@ -16,11 +17,12 @@ use IO::Socket::UNIX ();
 use POSIX ();
 use Socket qw(MSG_WAITALL);
 
-our @EXPORT_OK = qw(msgpack WHEN_READ);
+our @EXPORT_OK = qw(msgpack WHEN_READ ASKS);
 
 use constant WHEN_READ => "when it is read\n";
 
 use constant { REQUEST => 1, REPLY => 2, ERROR => 3, RESOLVE => 10, MSGPACK => 1, NOT_EXECUTED => 1 << 8, DESCRIPTIONS => 16 };
+use constant { ASKS => 256, ASK => 16, CONNECTION_KEY => 4 };
 
 # A value as MessagePack: undef, \1 and \0, whole numbers, strings, lists, and maps.
 sub msgpack {
@@ -38,14 +40,14 @@ sub msgpack {
 }
 
 sub start {
-    my ( $class, $description, $result, $schema_hash, $features ) = @_;
+    my ( $class, $description, $result, $schema_hash, $features, $stage ) = @_;
     my $directory = File::Temp->newdir( 'nearcall-liar-XXXXXXXX', TMPDIR => 1 );
     my $self = bless { owner => $$, directory => $directory }, $class;
     my $listener = IO::Socket::UNIX->new( Local => "$directory/server.sock", Listen => 8 )
         // die "listen: $!";
     $self->{pid} = fork // die "fork: $!";
     if ( !$self->{pid} ) {
-        while ( my $caller = $listener->accept ) { eval { _serve( $caller, $description, $result, $schema_hash // 1, $features // 0 ) } }
+        while ( my $caller = $listener->accept ) { eval { _serve( $caller, $description, $result, $schema_hash // 1, $features // 0, $stage ) } }
         POSIX::_exit(0);
     }
     return $self;
@@ -64,13 +66,19 @@ sub _read {
 }
 
 sub _serve {
-    my ( $caller, $description, $result, $schema_hash, $features ) = @_;
+    my ( $caller, $description, $result, $schema_hash, $features, $stage ) = @_;
     my $hello = _read( $caller, 12 );
     _read( $caller, unpack( 'x8 V', $hello ) - 12 );
-    _write( $caller, "\x89NCW\r\n\x1a\n" . pack 'V v v Q< Q< V V Q< V V Q<',
-        64, 1, 0, $features, 1, $$, 4 << 20, 0, 0, 64, _said($schema_hash) );
+    my $key = $features & ASKS ? pack 'v v a16', CONNECTION_KEY, 16, 'k' x 16 : '';
+    _write( $caller, "\x89NCW\r\n\x1a\n" . pack( 'V v v Q< Q< V V Q< V V Q<',
+        64 + length $key, 1, 0, $features, 1, $$, 4 << 20, 0, 0, 64, _said($schema_hash) ) . $key );
     while (1) {
         my ( $bytes, $type, $codec, $call ) = unpack 'V C x C x Q<', _read( $caller, 32 );
+        if ( $type == ASK ) {
+            my $stages = chr($stage) x ( ( length( _read( $caller, $bytes ) ) - 16 ) / 8 );
+            _write( $caller, pack( 'V C x x x Q< V V V V', length $stages, REPLY, $call, 0, 0, 0, 0 ) . $stages );
+            next;
+        }
         my ( $payload, $code ) = eval { $type == REQUEST ? _said($result) : $type == RESOLVE ? _said($description) : () };
         my $end = $@;
         _read( $caller, $bytes ) if !$end || $end eq WHEN_READ;
