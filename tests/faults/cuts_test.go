@@ -132,16 +132,28 @@ func (r *faultRun) startRemoteServer() *processes.Process {
 // lives it can say what became of each call: no outcome is unknown, and none is wrong. If servers
 // are killed as well, only calls that were with one of these may be unknown.
 func TestOutcomesAreKnownWhenConnectionsAreCut(t *testing.T) {
+	calls := processes.Setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall)
 	for name, caller := range map[string]string{"C": built.ledger, "Go": built.caller} {
-		t.Run(name+", server lives", func(t *testing.T) { cutConnections(t, caller, false, false) })
-		t.Run(name+", servers are killed", func(t *testing.T) { cutConnections(t, caller, true, false) })
-		t.Run(name+", TLS, server lives", func(t *testing.T) { cutConnections(t, caller, false, true) })
+		t.Run(name+", server lives", func(t *testing.T) { cutConnections(t, caller, calls, false, false) })
+		t.Run(name+", servers are killed", func(t *testing.T) { cutConnections(t, caller, calls, true, false) })
+		t.Run(name+", TLS, server lives", func(t *testing.T) { cutConnections(t, caller, calls, false, true) })
 	}
 }
 
-func cutConnections(t *testing.T, caller string, killed, sealed bool) {
+// TestOutcomesAreKnownToEventLoops does the same to callers that begin several calls at a time and
+// wait for none of them.
+func TestOutcomesAreKnownToEventLoops(t *testing.T) {
+	calls := processes.Setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall/4)
+	for name, caller := range map[string]string{"C": built.begun, "Python": built.async} {
+		t.Run(name+", server lives", func(t *testing.T) { cutConnections(t, caller, calls, false, false) })
+		t.Run(name+", servers are killed", func(t *testing.T) { cutConnections(t, caller, calls, true, false) })
+	}
+	t.Run("C, TLS, server lives", func(t *testing.T) { cutConnections(t, built.begun, calls, false, true) })
+}
+
+func cutConnections(t *testing.T, caller string, calls int, killed, sealed bool) {
 	r := newFaultRun(t, caller, false)
-	r.wanted = int64(processes.Setting(t, "NEARCALL_LEDGER_CALLS", defaultLedgerCall))
+	r.wanted = int64(calls)
 	r.timeoutMs, r.killEvery = cutTimeoutMs, 1<<30
 	r.relay = newRelay(r)
 	if sealed {

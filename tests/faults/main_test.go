@@ -14,6 +14,8 @@ type programs struct {
 	server    string
 	forwarder string
 	ledger    string
+	begun     string // the ledger's caller in C with an event loop
+	async     string // the same in Python
 	once      string
 	caller    string // the ledger's caller in Go
 	callList  string
@@ -30,6 +32,8 @@ func build(directory string) error {
 		server:    filepath.Join(directory, "testserver"),
 		forwarder: filepath.Join(directory, "forwarder"),
 		ledger:    filepath.Join(directory, "ledger"),
+		begun:     filepath.Join(directory, "ledger_begun"),
+		async:     filepath.Join(directory, "ledger_async"),
 		once:      filepath.Join(directory, "one_call"),
 		caller:    filepath.Join(directory, "gocaller"),
 		callList:  filepath.Join(directory, "call_list"),
@@ -43,6 +47,20 @@ func build(directory string) error {
 		processes.BuildServer(built.server),
 		processes.Run("go", "build", "-o", built.caller, "./gocaller"),
 		processes.Run("go", "build", "-o", built.forwarder, "./forwarder"),
-		processes.BuildCaller(built.ledger), processes.BuildCaller(built.once), processes.BuildCaller(built.callList), processes.BuildCaller(built.refuse), processes.BuildCaller(built.phases),
+		writeAsync(built.async),
+		processes.BuildCaller(built.ledger), processes.BuildCaller(built.begun), processes.BuildCaller(built.once), processes.BuildCaller(built.callList), processes.BuildCaller(built.refuse), processes.BuildCaller(built.phases),
 	)
+}
+
+// writeAsync makes a program of callers/ledger_async.py that is started like the others.
+func writeAsync(target string) error {
+	script, err := filepath.Abs("callers/ledger_async.py")
+	if err != nil {
+		return err
+	}
+	python, err := filepath.Abs(processes.Root + "/build/venv/bin/python")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(target, []byte("#!/bin/sh\nexec '"+python+"' '"+script+"' \"$@\"\n"), 0o755)
 }
