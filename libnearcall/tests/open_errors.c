@@ -69,6 +69,8 @@ static const struct address_case addresses[] = {
     {"tls:localhost", 0, NEARCALL_E_INVALID_ARGUMENT, "tls:shop.example.com:7000"},
     {"tls:localhost:7000?plain=warn", 0, NEARCALL_E_INVALID_ARGUMENT, "parameters of tls:"},
     {"tls:localhost:7000?ca=", 0, NEARCALL_E_INVALID_ARGUMENT, "parameters of tls:"},
+    {"tls:localhost:7000?key=/k", 0, NEARCALL_E_INVALID_ARGUMENT, "name the certificate too, by cert="},
+    {"tls:localhost:7000?key=/k&ca=/c", 0, NEARCALL_E_INVALID_ARGUMENT, "name the certificate too, by cert="},
     {"tls:localhost:7000?shm=off", 0, NEARCALL_E_INVALID_ARGUMENT, "parameters of tls:"},
     {"http://localhost", 0, NEARCALL_E_INVALID_ARGUMENT, "unix:, tcp:, tls: or embed:"},
     {"", 0, NEARCALL_E_INVALID_ARGUMENT, "unix:, tcp:, tls: or embed:"},

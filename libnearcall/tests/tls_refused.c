@@ -190,6 +190,35 @@ static void settings_that_cannot_be_used(void)
     open_fails(&options, "tls_key");
 }
 
+static void append_file(FILE *to, const char *name)
+{
+    char buffer[8192];
+    FILE *from = fopen(tls_file(name), "r");
+    CHECK(from != NULL);
+    size_t bytes = fread(buffer, 1, sizeof(buffer), from);
+    CHECK(bytes > 0 && fwrite(buffer, 1, bytes, to) == bytes);
+    fclose(from);
+}
+
+/* One that the address names is not put together with the key of an option, which belongs to another one. */
+static void a_certificate_has_its_own_key(void)
+{
+    char address[512];
+    nearcall_client *client;
+    nearcall_options options = tls_options(0);
+    FILE *both = fopen(tls_file("both.pem"), "w");
+    CHECK(both != NULL);
+    append_file(both, "client.pem");
+    append_file(both, "client.key");
+    CHECK(fclose(both) == 0);
+    options.tls_certificate = tls_file("server.pem");
+    options.tls_key = tls_file("server.key");
+    snprintf(address, sizeof(address), "tls:localhost:7000?cert=%s", tls_file("both.pem"));
+    int r = nearcall_open(&client, address, &options);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    nearcall_close(client);
+}
+
 /* A program whose effective user is another than the one that has started it. */
 static void open_as_stranger(void *unused)
 {
@@ -217,6 +246,7 @@ int main(void)
     test_begin();
     server_start(&server);
     settings_that_cannot_be_used();
+    a_certificate_has_its_own_key();
     the_effective_user_counts();
     the_table(&server);
     who_is_meant_is_let_in(&server);

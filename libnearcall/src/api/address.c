@@ -33,10 +33,12 @@ static int open_tls(nearcall_client *client, const struct nc_address *address, c
                     struct nc_tls **ret_tls)
 {
     char words[NC_TLS_WORDS_BYTES];
+    /* The key of an option is that of another certificate. */
+    const char *key = address->certificate.data ? NULL : options->tls_key;
     struct nc_tls_settings settings = {
         .authorities = either(&address->authorities, options->tls_authorities),
         .certificate = either(&address->certificate, options->tls_certificate),
-        .key = either(&address->key, options->tls_key),
+        .key = either(&address->key, key),
         .server_name = either(&address->server_name, options->tls_server_name),
     };
     if (nc_tls_open(ret_tls, &settings, words, sizeof(words)) == 0)

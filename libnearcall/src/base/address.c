@@ -209,6 +209,13 @@ static int apply(struct nc_address *address, const char *text, size_t bytes, con
                               "children=own, with & between them");
 }
 
+static int check_tls(const struct nc_address *address, const char **ret_reason)
+{
+    if (!address->key.data || address->certificate.data)
+        return 0;
+    return refuse(ret_reason, "key= is the file with the key of a certificate: name the certificate too, by cert=");
+}
+
 /* text is what follows the question mark. */
 static int parse_parameters(struct nc_address *address, const char *text, const char **ret_reason)
 {
@@ -219,7 +226,7 @@ static int parse_parameters(struct nc_address *address, const char *text, const 
         if (apply(address, text, bytes, ret_reason) < 0)
             return -1;
         if (text[bytes] == '\0')
-            return 0;
+            return check_tls(address, ret_reason);
         text += bytes + 1;
     }
 }
