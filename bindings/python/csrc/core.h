@@ -281,6 +281,9 @@ int core_channel_use(core_channel *channel, const core_view *view);
  * set. view may be NULL. */
 int core_view_take_metadata(const core_view *view, const nearcall_client *handle);
 
+/* How long the objects of finished calls are made before an event loop has its turn again, as libnearcall reads. */
+#define CORE_TURN_MS 10
+
 int64_t core_monotonic_ms(void);
 /* The same, by up to a tick of the kernel's earlier, for a third of the price. */
 int64_t core_coarse_ms(void);

@@ -67,6 +67,12 @@ static int check(core_engine *engine)
     return core_pool_check_open(engine->pool);
 }
 
+/* What connects; NULL with an exception set. */
+static core_channel *connecting(core_engine *engine)
+{
+    return check(engine) < 0 ? NULL : engine->pool->channels[0];
+}
+
 /* The handle for the length of one method. Where making objects may begin a collection, and that run code which closes
  * the engine, hold() and let_go() are around what uses the handle. */
 static nearcall_client *enter(core_engine *engine)
@@ -388,15 +394,21 @@ static int append(core_engine *engine, PyObject *item)
     return r;
 }
 
+/* To make objects of large results and errors takes time that others want: the rest is for the next turn. */
 static int read_all(core_engine *engine, nearcall_client *handle)
 {
     PyObject *others = NULL;
     nearcall_call_id id;
+    int64_t began_ms;
     int r = 0;
 
     (void)nearcall_process(handle);
-    while (r == 0 && (id = nearcall_next_finished(handle)) != 0)
+    began_ms = core_monotonic_ms();
+    while (r == 0 && (id = nearcall_next_finished(handle)) != 0) {
         r = append(engine, fetch(engine, handle, id, &others));
+        if (core_monotonic_ms() - began_ms >= CORE_TURN_MS)
+            break;
+    }
     /* What a signal's handler raised meanwhile is no call's. */
     if (r == 0 && others != NULL)
         r = append(engine, Py_BuildValue("iOO", 0, others, Py_None));
@@ -410,12 +422,11 @@ static int read_all(core_engine *engine, nearcall_client *handle)
 static PyObject *engine_process(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_engine *engine = (core_engine *)self;
-    core_channel *channel;
+    core_channel *channel = connecting(engine);
     int r;
 
-    if (check(engine) < 0)
+    if (channel == NULL)
         return NULL;
-    channel = engine->pool->channels[0];
     if (!channel->is_read) { /* else whoever reads takes all */
         core_channel_read_begin(channel);
         r = read_all(engine, channel->handle);
@@ -455,25 +466,23 @@ static double seconds_from_now(int64_t milliseconds)
 
 static PyObject *engine_due(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    core_engine *engine = (core_engine *)self;
+    core_channel *channel = connecting((core_engine *)self);
     int64_t milliseconds = -1;
 
-    if (check(engine) < 0)
+    if (channel == NULL)
         return NULL;
-    if (!engine->pool->channels[0]->is_read)
-        milliseconds = nearcall_timeout_ms(engine->pool->channels[0]->handle);
+    if (!channel->is_read)
+        milliseconds = nearcall_next_finished(channel->handle) ? 0 : nearcall_timeout_ms(channel->handle);
     return PyFloat_FromDouble(milliseconds < 0 ? INFINITY : seconds_from_now(milliseconds));
 }
 
 /* Nobody else asks while replies are read: there is no room then. */
 static PyObject *engine_room(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    core_engine *engine = (core_engine *)self;
-    const core_channel *channel;
+    const core_channel *channel = connecting((core_engine *)self);
 
-    if (check(engine) < 0)
+    if (channel == NULL)
         return NULL;
-    channel = engine->pool->channels[0];
     if (channel->is_read)
         return PyLong_FromLong(0);
     if (nearcall_transport(channel->handle)[0] == '\0')
@@ -484,24 +493,20 @@ static PyObject *engine_room(PyObject *self, PyObject *Py_UNUSED(unused))
 /* Whether nothing of a call was sent. While replies are read nobody may know: it may have an end. */
 static PyObject *engine_is_unsent(PyObject *self, PyObject *number)
 {
-    core_engine *engine = (core_engine *)self;
+    const core_channel *channel = connecting((core_engine *)self);
     unsigned long long id = PyLong_AsUnsignedLongLong(number);
-    const core_channel *channel;
 
-    if (PyErr_Occurred() || check(engine) < 0)
+    if (channel == NULL || PyErr_Occurred())
         return NULL;
-    channel = engine->pool->channels[0];
     return PyBool_FromLong(!channel->is_read && nearcall_is_unsent(channel->handle, id));
 }
 
 static PyObject *engine_unsent_bytes(PyObject *self, PyObject *Py_UNUSED(unused))
 {
-    core_engine *engine = (core_engine *)self;
-    const core_channel *channel;
+    const core_channel *channel = connecting((core_engine *)self);
 
-    if (check(engine) < 0)
+    if (channel == NULL)
         return NULL;
-    channel = engine->pool->channels[0];
     return PyLong_FromSize_t(channel->is_read ? 0 : nearcall_unsent_bytes(channel->handle));
 }
 
