@@ -133,13 +133,13 @@ call(ncp_view *self, SV *name, ...)
 void
 call_raw(ncp_view *self, SV *name, SV *data)
   PREINIT:
-    nearcall_reply reply;
+    SV *result;
   PPCODE:
     ncp_invocation call = invocation(aTHX_ self, SvRV(ST(0)), name, ax + 2, 1);
     PERL_UNUSED_VAR(data);
-    ncp_invoke_raw(aTHX_ &call, &reply);
+    result = ncp_invoke_raw(aTHX_ &call);
     SP = PL_stack_base + ax - 1;
-    PUSHs(newSVpvn_flags((const char *)reply.data, reply.bytes, SVs_TEMP));
+    PUSHs(result);
 
 SV *
 begin(ncp_view *self, SV *name, ...)

@@ -152,6 +152,24 @@ void ncp_shorten_timeout(ncp_invocation *call, int64_t elapsed_ms)
     call->timeout_ms = elapsed_ms < call->timeout_ms ? call->timeout_ms - elapsed_ms : 1;
 }
 
+/* The server has answered. A handler of warnings may close the handle, which frees its functions, or die. */
+static void warn_of_plain(pTHX_ const ncp_invocation *call)
+{
+    ncp_handle *handle = call->handle;
+
+    if (!nearcall_is_exposed(handle->client))
+        return; /* another endpoint of the address may be elsewhere */
+    handle->warns_of_plain = FALSE;
+    ncp_warn_caller(aTHX_ call, Perl_form(aTHX_ "%s is not on this machine: whoever is on the way to it can read calls over "
+        "plain TCP, and change them; use a tls: address, or say plain=quiet if the way is safe", handle->opening->address));
+}
+
+static void tell_of_plain(pTHX_ const ncp_invocation *call)
+{
+    if (UNLIKELY(call->handle->warns_of_plain))
+        warn_of_plain(aTHX_ call);
+}
+
 /* The name is a copy: signal handlers may change the program's. */
 nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
 {
@@ -174,6 +192,7 @@ nearcall_function *ncp_find_waiting(pTHX_ ncp_invocation *call)
     }
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
+    tell_of_plain(aTHX_ call);
     ncp_shorten_timeout(call, ncp_now_ms() - began_ms);
     return function;
 }
@@ -384,13 +403,15 @@ static SV *stable_bytes(pTHX_ ncp_invocation *call)
     return bytes;
 }
 
-void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
+SV *ncp_invoke_raw(pTHX_ ncp_invocation *call)
 {
     ncp_handle *handle = call->handle;
     nearcall_client *client;
     SV *bytes;
     STRLEN name_bytes;
     const char *name;
+    nearcall_reply reply;
+    SV *result;
     int r;
 
     ncp_settle_name(aTHX_ call);
@@ -404,15 +425,18 @@ void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply)
     call->sent_ms = ncp_coarse_now_ms();
     ncp_protect_stack(aTHX_ handle);
     ncp_use_options(call);
-    r = nearcall_call(client, name, SvPVX(bytes), SvCUR(bytes), call->timeout_ms, ret_reply);
+    r = nearcall_call(client, name, SvPVX(bytes), SvCUR(bytes), call->timeout_ms, &reply);
     while (r == NEARCALL_E_INTERRUPTED) {
         uint64_t interrupted = nearcall_interrupted(client);
         ncp_run_signal_handlers(aTHX_ call, NEARCALL_OUTCOME_UNKNOWN);
-        r = nearcall_resume(client, interrupted, ret_reply);
+        r = nearcall_resume(client, interrupted, &reply);
     }
     ncp_take_metadata(aTHX_ call->options, client);
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
+    result = newSVpvn_flags((const char *)reply.data, reply.bytes, SVs_TEMP);
+    tell_of_plain(aTHX_ call);
+    return result;
 }
 
 /* ---- Connecting, sign of life ---- */
@@ -434,6 +458,7 @@ NV ncp_ping(pTHX_ ncp_invocation *call)
     }
     if (r != NEARCALL_OK)
         ncp_throw_client(aTHX_ call);
+    tell_of_plain(aTHX_ call);
     return (NV)round_trip_ns / 1e9;
 }
 

@@ -128,12 +128,12 @@ static int compare(pTHX_ ncp_invocation *call)
 
 /* What a handler of warnings throws sets the statement anew. It may close the handle, which
  * frees its functions. */
-static void warn_caller(pTHX_ const ncp_invocation *call)
+void ncp_warn_caller(pTHX_ const ncp_invocation *call, const char *text)
 {
     const COP *former = PL_curcop;
 
     PL_curcop = (COP *)ncp_caller(aTHX);
-    Perl_warn(aTHX_ "%s", nearcall_error_message(call->handle->client));
+    Perl_warn(aTHX_ "%s", text);
     PL_curcop = (COP *)former;
     if (!call->handle->client)
         croak("Nearcall: the handle was closed by a handler of warnings");
@@ -158,7 +158,7 @@ void ncp_compare(pTHX_ ncp_invocation *call)
             ncp_throw_client(aTHX_ call);
         revision = nearcall_function_revision(function);
         if (r != NEARCALL_OK)
-            warn_caller(aTHX_ call);
+            ncp_warn_caller(aTHX_ call, nearcall_error_message(call->handle->client));
         origin->revision = revision;
         if (r == NEARCALL_OK)
             return;

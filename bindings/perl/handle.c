@@ -116,6 +116,7 @@ void ncp_handle_open(pTHX_ ncp_handle *handle, const char *address, const nearca
     ncp_opening_own(aTHX_ handle->opening);
     handle->attempts_max = options->attempts_max ? options->attempts_max : NC_ATTEMPTS_MAX;
     handle->nonblocking = (options->flags & NEARCALL_NONBLOCKING) != 0;
+    handle->warns_of_plain = strstr(address, "tcp:") && (options->flags & NEARCALL_NO_PLAIN_TCP) == 0;
     handle->embedded = strnEQ(address, "embed:", 6);
     handle->block_signals = (options->flags & NEARCALL_BLOCK_SIGNALS) != 0;
     open_client(aTHX_ handle);

@@ -204,7 +204,7 @@ typedef struct ncp_handle {
     U32 attempts_max;        /* how often a call is sent in all */
     SV *booleans[2];         /* false and true as JSON::PP has them; NULL until one comes */
     bool json_booleans;      /* results of type bool are such */
-    bool nonblocking;
+    bool nonblocking, warns_of_plain; /* once, if calls turn out to leave the machine in plain text */
     bool embedded; /* functions run in this process; see ncp_protect_stack() */
     bool block_signals; /* also while %SIG has no handler */
 } ncp_handle;
@@ -378,7 +378,7 @@ int64_t ncp_remaining_ms(pTHX_ const ncp_invocation *call, int64_t began_ms);
 void ncp_find(pTHX_ ncp_invocation *call);
 bool ncp_find_known(pTHX_ ncp_invocation *call); /* without asking the server; false also where it has to be asked again */
 void ncp_invoke(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply);
-void ncp_invoke_raw(pTHX_ ncp_invocation *call, nearcall_reply *ret_reply);
+SV *ncp_invoke_raw(pTHX_ ncp_invocation *call);
 NV ncp_ping(pTHX_ ncp_invocation *call);
 void ncp_connect(pTHX_ ncp_invocation *call);
 ncp_plan *ncp_plan_current(pTHX_ ncp_function *function);
@@ -388,8 +388,7 @@ ncp_plan *ncp_plan_current(pTHX_ ncp_function *function);
 /* Whether what came of a call may be because of its encoding. */
 bool ncp_is_refused(const nearcall_client *client, int r);
 
-/* Looks the function up again, unless the library knows that its description is the
- * server's; throws what fails. Whether it is another than that of the revision. */
+/* Looks the function up again, unless the library knows that this is the server's. Whether it has changed since. */
 bool ncp_has_changed(pTHX_ ncp_invocation *call, uint32_t revision);
 
 /* The plan to encode by where a server has refused the present one: finds the function again. */
@@ -397,6 +396,7 @@ ncp_plan *ncp_plan_anew(pTHX_ ncp_invocation *call);
 
 /* Throws, or warns, when the function has changed so that its generated code does not fit. */
 void ncp_compare(pTHX_ ncp_invocation *call);
+void ncp_warn_caller(pTHX_ const ncp_invocation *call, const char *text); /* throws if that closes the handle */
 
 /* For arguments that may not be encoded again, though the description is another now. */
 SV *ncp_not_again(pTHX_ SV *name);

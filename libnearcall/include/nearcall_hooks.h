@@ -60,6 +60,13 @@ NEARCALL_API int nearcall_on_log(nearcall_client *client,
                                  void (*log)(void *argument, int level, const char *text),
                                  void *argument);
 
+/*
+ * Whether the calls of this handle can be read and changed on the way: 1 if its connection goes to
+ * another machine over plain TCP, and the address does not say plain=quiet; 0 if not, or without a
+ * connection. It is for programs that have no log, and tell their users in another way.
+ */
+NEARCALL_API int nearcall_is_exposed(const nearcall_client *client);
+
 #ifdef __cplusplus
 }
 #endif

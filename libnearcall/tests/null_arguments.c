@@ -75,6 +75,7 @@ static void calls_without_a_handle(void)
     nearcall_block_signals(NULL, 1);
     nearcall_cancel(NULL, 1);
     CHECK_INT(nearcall_is_unsent(NULL, 1), 0);
+    CHECK_INT(nearcall_is_exposed(NULL), 0);
     put_nothing(NULL);
 }
 

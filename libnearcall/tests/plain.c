@@ -54,7 +54,9 @@ static unsigned warnings_with(const char *server, const char *parameters)
     CHECK_CALL(client, nearcall_on_log(client, note, NULL), NEARCALL_OK);
     for (int i = 0; i < 2; i++) {
         CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 10000, &reply), NEARCALL_OK);
+        CHECK_INT(nearcall_is_exposed(client), warnings);
         nearcall_disconnect(client);
+        CHECK_INT(nearcall_is_exposed(client), 0);
     }
     nearcall_close(client);
     script_end(&script);

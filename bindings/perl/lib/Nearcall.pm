@@ -301,8 +301,8 @@ second. C<?silence=MILLISECONDS> at the end of the address does the same.
 =item plain_tcp => 'warn'
 
 What is done about C<tcp:> to another machine, where everybody on the way can read and change what is sent. C<refuse>
-makes such calls fail with C<FAILED_PRECONDITION> before anything is sent. With C<warn>, the default, they are made, and nothing
-is done: libnearcall writes the warning to a log, and this module has none.
+makes such calls fail with C<FAILED_PRECONDITION> before anything is sent. With C<warn>, the default, they are made, and the first
+warns, as C<warn> does. C<?plain=quiet> at the end of the address says that the way is safe.
 
 =item booleans => 'json'
 

@@ -71,6 +71,17 @@ core_pool *core_pool_new(core_state *state, const char *address, const nearcall_
     return pool;
 }
 
+int core_pool_warn_of_plain(core_pool *pool, const core_channel *channel)
+{
+    if (!pool->warns_of_plain || !nearcall_is_exposed(channel->handle))
+        return 0;
+    pool->warns_of_plain = 0;
+    return PyErr_WarnFormat(PyExc_UserWarning, 1,
+                            "%s is not on this machine: whoever is on the way to it can read calls over plain TCP, "
+                            "and change them; use a tls: address, or say plain=quiet if the way is safe",
+                            pool->address);
+}
+
 core_pool *core_pool_keep(core_pool *pool)
 {
     pool->references++;

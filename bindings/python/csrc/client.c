@@ -163,6 +163,8 @@ static PyObject *call_raw(core_client *client, const char *name, const Py_buffer
         result = PyBytes_FromStringAndSize((const char *)reply.data, (Py_ssize_t)reply.bytes);
     else if (r != CORE_RAISED)
         core_raise(client->state, channel->handle, r);
+    if (result != NULL && core_pool_warn_of_plain(client->pool, channel) < 0)
+        Py_CLEAR(result);
     core_channel_release(client->pool, channel);
     return result;
 }

@@ -210,6 +210,7 @@ typedef struct core_pool {
     char *texts[CORE_OPTION_TEXTS];
     uint32_t *users;
     nearcall_options options;      /* points into the strings above */
+    int warns_of_plain;            /* nobody was warned yet, and has to be if calls leave the machine in plain text */
 } core_pool;
 
 /* The strings of the options are copied. */
@@ -219,6 +220,10 @@ void core_pool_drop(core_pool *pool);
 void core_pool_close(core_pool *pool);
 #define CORE_CLOSED "the client was closed; make another one"
 int core_pool_check_open(core_pool *pool); /* refuses one that was closed */
+
+/* After something came through the channel: a warning, once, if its calls leave the machine in plain text. Fails where
+ * warnings are errors. */
+int core_pool_warn_of_plain(core_pool *pool, const core_channel *channel);
 
 /* After a fork, forgets what threads did that the child does not have. */
 void core_pool_check_process(core_pool *pool);

@@ -186,7 +186,7 @@ static int look_up(core_engine *engine, nearcall_client *handle, const core_entr
         r = nearcall_find(handle, entry->text, bytes, engine->timeout_ms, ret_function);
     if (r < 0)
         core_raise(engine->state, handle, r);
-    return r < 0 ? -1 : 0;
+    return r < 0 ? -1 : core_pool_warn_of_plain(engine->pool, engine->pool->channels[0]);
 }
 
 /* Takes over what the library has learned of a function. */

@@ -157,7 +157,7 @@ static nearcall_function *find(core_client *client, core_entry *entry, core_chan
         return NULL;
     }
     *timeout_ms = core_milliseconds_left(*timeout_ms, started_ms);
-    return found;
+    return core_pool_warn_of_plain(client->pool, channel) < 0 ? NULL : found;
 }
 
 int core_entry_set_slot(core_state *state, core_entry *entry, const core_channel *channel,

@@ -252,6 +252,8 @@ static int optional_text_parse(PyObject *value, void *text)
     return value == Py_None || core_text_parse(value, text);
 }
 
+enum { PLAIN_WARNED, PLAIN_REFUSED };
+
 core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t flags,
                                     int64_t *ret_timeout_ms)
 {
@@ -263,15 +265,16 @@ core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t 
     int any_server_user, allow_abstract, shared_memory, block_signals;
     core_text authorities = {"tls_authorities", NULL}, certificate = {"tls_certificate", NULL};
     core_text key = {"tls_key", NULL}, server_name = {"tls_server_name", NULL};
-    int plain_refused;
+    int plain; /* _options.py has what it may be */
+    core_pool *pool;
     PyObject *timeout, *users, *silence;
     uint32_t spin;
 
-    if (!PyArg_ParseTuple(args, "O&O&OO&O&O&O!pppO&p(O&O&O&O&)Op", core_text_parse, &address, core_text_parse, &name, &timeout,
+    if (!PyArg_ParseTuple(args, "O&O&OO&O&O&O!pppO&p(O&O&O&O&)Oi", core_text_parse, &address, core_text_parse, &name, &timeout,
                           core_number_parse, &attempts, core_number_parse, &frame_bytes_max, core_number_parse,
                           &value_bytes_max, &PyTuple_Type, &users, &any_server_user, &allow_abstract, &shared_memory, core_text_parse, &spin_name,
                           &block_signals, optional_text_parse, &authorities, optional_text_parse, &certificate,
-                          optional_text_parse, &key, optional_text_parse, &server_name, &silence, &plain_refused)
+                          optional_text_parse, &key, optional_text_parse, &server_name, &silence, &plain)
         || spin_flag(spin_name.text, &spin) < 0)
         return NULL;
     if (core_timeout_ms(state, timeout, NEARCALL_NO_TIMEOUT, ret_timeout_ms) < 0
@@ -288,6 +291,9 @@ core_pool *core_pool_from_arguments(core_state *state, PyObject *args, uint32_t 
     options.flags = flags | (any_server_user ? NEARCALL_ANY_SERVER_USER : 0)
                     | (allow_abstract ? NEARCALL_ALLOW_ABSTRACT : 0)
                     | (shared_memory ? 0 : NEARCALL_NO_SHARED_MEMORY)
-                    | (block_signals ? NEARCALL_BLOCK_SIGNALS : 0) | (plain_refused ? NEARCALL_NO_PLAIN_TCP : 0) | spin;
-    return core_pool_new(state, address.text, &options, users);
+                    | (block_signals ? NEARCALL_BLOCK_SIGNALS : 0) | (plain == PLAIN_REFUSED ? NEARCALL_NO_PLAIN_TCP : 0) | spin;
+    pool = core_pool_new(state, address.text, &options, users);
+    if (pool != NULL)
+        pool->warns_of_plain = plain == PLAIN_WARNED && strstr(pool->address, "tcp:") != NULL;
+    return pool;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import operator
 import os
@@ -15,7 +16,7 @@ from nearcall import _core, _schema
 from nearcall._call_options import NO_OPTIONS, CallOptions, Metadata, ReplyMetadata
 from nearcall._errors import NearcallError
 from nearcall._loop import Attempts, LoopEngine
-from nearcall._options import Options, Path, PlainTcp, Spin, User, core_arguments
+from nearcall._options import PLAIN_QUIET, Options, Path, PlainTcp, Spin, User, core_arguments
 from nearcall._runtime import AsyncioRuntime, Runtime
 
 __all__ = ["AsyncClient", "AsyncFunction"]
@@ -102,7 +103,10 @@ class AsyncClient:
         self._address = os.fspath(address)
         self._timeout = _core.seconds(timeout)
         arguments = core_arguments(address, self._options)
-        self._engine = LoopEngine(lambda: _core.Engine(*arguments), self._runtime)
+        # The first connection warns for all of them.
+        quiet = (*arguments[:-1], arguments[-1] or PLAIN_QUIET)
+        further = itertools.chain([arguments], itertools.repeat(quiet))
+        self._engine = LoopEngine(lambda: _core.Engine(*next(further)), self._runtime)
         self._attempts = operator.index(attempts)
         self._call_options: CallOptions = NO_OPTIONS
 

@@ -70,8 +70,8 @@ class Client(_core.Client):
     plain_tcp: what is done about ``"tcp:"`` to another machine, where everybody on the way
         can read and change what is sent. ``"refuse"`` makes such calls fail with
         FAILED_PRECONDITION before anything is sent. With ``"warn"``, the default, they are
-        made, and nothing is done: libnearcall writes the warning to a log, and this package
-        has none.
+        made, and `warnings.warn` tells of it once; ``?plain=quiet`` at the end of the address
+        says that the way is safe.
     """
 
     __slots__ = ("__weakref__", "_call_options", "_options")

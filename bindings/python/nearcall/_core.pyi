@@ -63,7 +63,7 @@ class Client:
         block_signals: bool,
         secure: tuple[str | None, str | None, str | None, str | None],
         silence: float | None,
-        plain_refused: bool,
+        plain: int,
         /,
     ) -> None: ...
     def call(self, name: str, /, *args: Any, timeout: float | None = None, **named: Any) -> Any: ...
@@ -158,7 +158,7 @@ class Engine:
         block_signals: bool,
         secure: tuple[str | None, str | None, str | None, str | None],
         silence: float | None,
-        plain_refused: bool,
+        plain: int,
         /,
     ) -> None: ...
     def revision(self, name: str, /) -> int: ...

@@ -64,10 +64,15 @@ def _path(path: Path | None, option: str) -> str | None:
     return text
 
 
-def _refuses_plain(plain_tcp: PlainTcp) -> bool:
+_PLAIN = {"warn": 0, "refuse": 1}
+"""The numbers of csrc/options.c."""
+PLAIN_QUIET = 2
+
+
+def _plain(plain_tcp: PlainTcp) -> int:
     if plain_tcp not in ("warn", "refuse"):
         raise ValueError(f"plain_tcp is 'warn' or 'refuse', not {shown(plain_tcp)}")
-    return plain_tcp == "refuse"
+    return _PLAIN[plain_tcp]
 
 
 Secure = tuple[str | None, str | None, str | None, str | None]
@@ -76,7 +81,7 @@ Secure = tuple[str | None, str | None, str | None, str | None]
 def core_arguments(
     address: str | os.PathLike[str], options: Options
 ) -> tuple[
-    str, str, float | None, int, int, int, tuple[int, ...], bool, bool, bool, Spin, bool, Secure, float | None, bool
+    str, str, float | None, int, int, int, tuple[int, ...], bool, bool, bool, Spin, bool, Secure, float | None, int
 ]:
     """The arguments of _core.Client and _core.Engine."""
     return (
@@ -99,5 +104,5 @@ def core_arguments(
             options["tls_server_name"],
         ),
         options["silence"],
-        _refuses_plain(options["plain_tcp"]),
+        _plain(options["plain_tcp"]),
     )

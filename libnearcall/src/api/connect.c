@@ -4,6 +4,7 @@
 #include "calls/calls.h"
 #include "connect/connect.h"
 #include "connect/endpoints.h"
+#include "connect/secure.h"
 #include "connection/connection.h"
 #include "memory/memory.h"
 #include "wait/wait.h"
@@ -121,6 +122,11 @@ NEARCALL_API const char *nearcall_endpoint(const nearcall_client *client)
     if (!client || nc_forked(&client->guard) || (client->connection.state != NC_READY && !client->embed.is_direct))
         return "";
     return client->address_text;
+}
+
+NEARCALL_API int nearcall_is_exposed(const nearcall_client *client)
+{
+    return client && !nc_forked(&client->guard) && nc_secure_is_exposed(client);
 }
 
 NEARCALL_API uint32_t nearcall_server_process_id(const nearcall_client *client)

@@ -35,6 +35,12 @@ static bool is_on_loopback(int fd)
     return IN6_IS_ADDR_LOOPBACK(&peer.six.sin6_addr);
 }
 
+bool nc_secure_is_exposed(const nearcall_client *client)
+{
+    return client->connection.state == NC_READY && client->address.kind == NC_ADDRESS_TCP &&
+           client->address.plain != NC_PLAIN_QUIET && !is_on_loopback(client->connection.fd);
+}
+
 static void refuse_plain(nearcall_client *client)
 {
     struct nc_loss loss = {-NEARCALL_E_FAILED_PRECONDITION, false, NC_ENDED_HERE};

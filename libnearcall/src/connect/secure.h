@@ -10,6 +10,9 @@
  * was dropped. */
 bool nc_secure_check_plain(nearcall_client *client);
 
+/* Whether calls leave this machine in plain text, and the address does not say that this is meant. */
+bool nc_secure_is_exposed(const nearcall_client *client);
+
 /* Begins the handshake on a connection that was just made: the next steps are those of
  * nc_secure_advance(). 0, or an errno: nothing comes of it. */
 int nc_secure_begin(nearcall_client *client);
