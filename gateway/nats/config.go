@@ -198,13 +198,13 @@ func (c *Config) checkExports() error {
 		e.Version = cmp.Or(e.Version, defaultVersion)
 		switch {
 		case !nameForm.MatchString(e.Name) || len(e.Name) > nameBytesMax:
-			return fmt.Errorf("export %q: a name has letters, digits, \"_\" and \"-\", and at most %d of them", e.Name, nameBytesMax)
+			return fmt.Errorf("export %q: a name has at most %d letters, digits, \"_\" and \"-\" in it", e.Name, nameBytesMax)
 		case names[e.Name]:
 			return fmt.Errorf("two exports are called %q", e.Name)
 		case !strings.HasPrefix(e.Address, "unix:"):
-			return fmt.Errorf("export %s of %q: the address of a server on this machine begins with unix:", e.Name, e.Address)
+			return fmt.Errorf("export %s of %q: the address of a server on this machine begins with \"unix:\"", e.Name, e.Address)
 		case e.Direct != "" && !strings.HasPrefix(e.Direct, "tls:"):
-			return fmt.Errorf("export %s: direct address %q does not begin with tls:", e.Name, e.Direct)
+			return fmt.Errorf("export %s: direct address %q does not begin with \"tls:\"", e.Name, e.Direct)
 		}
 		names[e.Name] = true
 		for _, pattern := range e.Functions {

@@ -38,15 +38,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// childTold is what such a gateway is told of its Config.
+type childTold struct {
+	Name, Host, Listen string
+	Engine             gateway.Engine
+	Exports            []gateway.Export
+}
+
 // runChild is a gateway in a process of its own.
 func runChild(text string) int {
-	var config gateway.Config
-	if err := json.Unmarshal([]byte(text), &config); err != nil {
+	var told childTold
+	if err := json.Unmarshal([]byte(text), &told); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	config.Logger = slog.New(slog.DiscardHandler)
-	made, err := gateway.New(config)
+	made, err := gateway.New(gateway.Config{Name: told.Name, Host: told.Host, Listen: told.Listen, Engine: told.Engine, Exports: told.Exports,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
@@ -77,7 +84,7 @@ func startChild(t testing.TB, config gateway.Config) *child {
 	if config.Listen == here {
 		config.Listen = "unix:" + filepath.Join(t.TempDir(), "g")
 	}
-	text, err := json.Marshal(config)
+	text, err := json.Marshal(childTold{config.Name, config.Host, config.Listen, config.Engine, config.Exports})
 	must(t, err)
 	c := &child{Cmd: exec.Command(os.Args[0]), listen: config.Listen}
 	c.Env = append(os.Environ(), childConfig+"="+string(text))

@@ -163,9 +163,9 @@ func TestConfigs(t *testing.T) {
 	}{
 		"nothing to do":        {gateway.Config{}, "nothing to do"},
 		"listening to others":  {gateway.Config{Listen: "tcp:127.0.0.1:1"}, "only local sockets"},
-		"a name with a dot":    {gateway.Config{Exports: []gateway.Export{{Name: "a.b", Address: "unix:/s"}}}, "a name has letters"},
+		"a name with a dot":    {gateway.Config{Exports: []gateway.Export{{Name: "a.b", Address: "unix:/s"}}}, "a name has at most"},
 		"a name twice":         {gateway.Config{Exports: append(export, export...)}, "two exports"},
-		"a server elsewhere":   {gateway.Config{Exports: []gateway.Export{{Name: "a", Address: "tcp:b:1"}}}, "begins with unix:"},
+		"a server elsewhere":   {gateway.Config{Exports: []gateway.Export{{Name: "a", Address: "tcp:b:1"}}}, "begins with \"unix:"},
 		"a pattern":            {gateway.Config{Exports: []gateway.Export{{Name: "a", Address: "unix:/s", Functions: []string{"["}}}}, "pattern"},
 		"a prefix":             {gateway.Config{Exports: export, Prefix: "a.*"}, "prefix"},
 		"workers":              {gateway.Config{Exports: export, Workers: 1 << 20}, "gateway_workers"},
