@@ -53,7 +53,7 @@ type exported struct {
 // newExported returns a server that was not looked for yet.
 func (g *Gateway) newExported(config Export) (*exported, error) {
 	log := g.log.With("server", config.Name)
-	c, err := client.New(config.Address, client.WithName("nearcall gateway"), client.WithLogger(log), client.WithTimeout(client.NoTimeout))
+	c, err := client.New(config.Address, client.WithName("nearcall gateway"), client.WithLogger(log), client.WithTimeout(client.NoTimeout), client.WithDirect(client.DirectOff))
 	if err != nil {
 		return nil, fmt.Errorf("gateway: export %s: %w", config.Name, err)
 	}

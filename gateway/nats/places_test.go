@@ -27,6 +27,18 @@ func answers(t testing.TB, c *client.Client, calls int) map[string]int {
 	return counts
 }
 
+// callsThrough returns how many calls of a function a gateway has passed on.
+func callsThrough(r *running, function string) (calls uint64) {
+	for _, f := range r.Status().Functions {
+		if f.Name == function {
+			for _, p := range f.Places {
+				calls += p.CallsTotal
+			}
+		}
+	}
+	return calls
+}
+
 // A function that this machine serves too does not leave it. When the server here stops, others take
 // the calls, and when it is back it has them again.
 func TestLocalFirst(t *testing.T) {
@@ -39,7 +51,18 @@ func TestLocalFirst(t *testing.T) {
 	if counts := answers(t, c, 50); counts["near"] != 50 {
 		t.Errorf("with a server here: %v", counts)
 	}
+	// The gateway has left the path: it tells callers where the server is.
+	if through := callsThrough(a, "who"); through > 2 {
+		t.Errorf("%d of 50 calls of a function of this machine went through the gateway", through)
+	}
+	through := callAt(t, a.listen, client.WithDirect(client.DirectOff))
+	if counts := answers(t, through, 50); counts["near"] != 50 || callsThrough(a, "who") < 50 {
+		t.Errorf("a caller that follows no directions: %v", counts)
+	}
 	near.stop()
+	if counts := answers(t, through, 50); counts["far"] != 50 {
+		t.Errorf("without it, for a caller that follows no directions: %v", counts)
+	}
 	if counts := answers(t, c, 50); counts["far"] != 50 {
 		t.Errorf("without it: %v", counts)
 	}

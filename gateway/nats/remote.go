@@ -142,7 +142,7 @@ func hostLabel(text string) string {
 }
 
 func (r *remote) newClient() (*client.Client, error) {
-	return client.New(r.label, client.WithDialer(r.dial), client.WithoutSharedMemory(), client.WithSilence(remoteSilence),
+	return client.New(r.label, client.WithDialer(r.dial), client.WithoutSharedMemory(), client.WithSilence(remoteSilence), client.WithDirect(client.DirectOff),
 		client.WithName("nearcall gateway"), client.WithLogger(r.gateway.log), client.WithTimeout(client.NoTimeout),
 		client.WithConnectTimeout(remoteConnect),
 		client.WithObserver(&observe.Observer{
