@@ -324,7 +324,7 @@ func (r *remote) ping(ctx context.Context) error {
 		return errRetired
 	}
 	defer r.end()
-	_, err := r.small.Ping(ctx)
+	_, err := r.small.client.Ping(ctx)
 	return err
 }
 

@@ -165,7 +165,7 @@ func (c *Config) complete() error {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Engine.Embedded.ClusterName = cmp.Or(c.Engine.Embedded.ClusterName, defaultPrefix)
 	c.Engine.Embedded.Listen = cmp.Or(c.Engine.Embedded.Listen, defaultEngine)
-	if err := errors.Join(c.check(), c.checkExports(), c.Engine.check()); err != nil {
+	if err := errors.Join(c.check(), c.checkExports(), c.Engine.check(), c.checkDirect()); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	return nil
@@ -203,8 +203,8 @@ func (c *Config) checkExports() error {
 			return fmt.Errorf("two exports are called %q", e.Name)
 		case !strings.HasPrefix(e.Address, "unix:"):
 			return fmt.Errorf("export %s of %q: the address of a server on this machine begins with \"unix:\"", e.Name, e.Address)
-		case e.Direct != "" && !strings.HasPrefix(e.Direct, "tls:"):
-			return fmt.Errorf("export %s: direct address %q does not begin with \"tls:\"", e.Name, e.Direct)
+		case e.Direct != "" && !isDirect(e.Direct):
+			return fmt.Errorf("export %s: direct address %q does not have the form tls:host:port", e.Name, e.Direct)
 		}
 		names[e.Name] = true
 		for _, pattern := range e.Functions {
@@ -215,6 +215,27 @@ func (c *Config) checkExports() error {
 	}
 	if len(names) > wire.MemberServersMax {
 		return fmt.Errorf("%d exports: limit member_servers_max is %d", len(names), wire.MemberServersMax)
+	}
+	return nil
+}
+
+// checkDirect refuses files that cannot be read before any call needs them.
+func (c *Config) checkDirect() error {
+	if c.Direct == DirectOff {
+		return nil
+	}
+	return c.DirectTLS.read()
+}
+
+// read makes sure that the files can be read.
+func (t *TLS) read() error {
+	for _, file := range []string{t.Authorities, t.Certificate, t.Key} {
+		if file == "" {
+			continue
+		}
+		if _, err := os.ReadFile(file); err != nil {
+			return err
+		}
 	}
 	return nil
 }

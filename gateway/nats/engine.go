@@ -69,16 +69,13 @@ func (l *link) options(config *Config) ([]nats.Option, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, about *nats.Subscription, err error) { l.complained(about, err) }),
 	)
 	e := &config.Engine
-	files := []string{e.Credentials, e.Nkey, e.TLS.Authorities, e.TLS.Certificate, e.TLS.Key}
-	for _, file := range files {
-		if file == "" {
-			continue
-		}
-		if _, err := os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("gateway: engine: %w", err)
-		}
+	if err := e.TLS.read(); err != nil {
+		return nil, fmt.Errorf("gateway: engine: %w", err)
 	}
 	if e.Credentials != "" {
+		if _, err := os.ReadFile(e.Credentials); err != nil {
+			return nil, fmt.Errorf("gateway: engine: %w", err)
+		}
 		options = append(options, nats.UserCredentials(e.Credentials))
 	}
 	if e.Nkey != "" {

@@ -9,30 +9,14 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/forward"
-	"github.com/nearcall/nearcall/internal/wire"
-	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/status"
 )
 
-const (
-	// remoteConnect bounds how long connecting to a server takes.
-	remoteConnect = wire.EndpointConnectMs * time.Millisecond
-	// remoteSilence is after how long without a sign of life a connection is given up.
-	remoteSilence = time.Second
-	// askWithin is for how long a server is looked for whose connection was lost, in order to ask
-	// what became of calls. Their callers wait meanwhile. askLeast is the least that one try has.
-	askWithin = 500 * time.Millisecond
-	askLeast  = 150 * time.Millisecond
-	// askOver is when everybody has given up asking, so that connecting may take its time again.
-	askOver = 2 * time.Second
-	// largeBytes is from where on arguments travel by a connection of their own, so that small ones
-	// need not wait behind them.
-	largeBytes = 64 << 10
-)
+// largeBytes is from where on arguments are large ones.
+const largeBytes = 64 << 10
 
 // A remote is a server behind another gateway, or behind several. It is known by the number in its
 // welcome, so that it can be asked about calls after its gateway was replaced.
@@ -42,15 +26,16 @@ type remote struct {
 	name     string // of the server
 	label    string // what its clients call it
 
-	small, large *client.Client
+	// Through the engine, small arguments and large ones travel by different connections, so that
+	// small ones need not wait behind large ones.
+	small, large *way
 
 	mu     sync.Mutex
 	places []place // by which it can be reached
+	direct direct
 	calls  int
 	// retired is set while it is not announced. It is closed when no call needs it any more.
 	retired, closed bool
-	// lostMs is when a connection was lost after which there was no other, or 0.
-	lostMs uint64
 }
 
 // remotes are those that calls go to.
@@ -106,7 +91,7 @@ func (r *remotes) schema(ctx context.Context, at place) (*client.Document, error
 		return nil, err
 	}
 	defer asked.shut()
-	return asked.small.Schema(ctx)
+	return asked.small.client.Schema(ctx)
 }
 
 // close closes all of them.
@@ -122,11 +107,11 @@ func (r *remotes) close() {
 func newRemote(g *Gateway, places []place) (made *remote, err error) {
 	made = &remote{gateway: g, instance: places[0].instance, name: places[0].server, places: places}
 	made.label = "tcp:" + hostLabel(made.name+"."+places[0].host) + ":1"
-	if made.small, err = made.newClient(); err != nil {
+	if made.small, err = made.newWay(made.label, made.connect); err != nil {
 		return nil, err
 	}
-	if made.large, err = made.newClient(); err != nil {
-		return nil, errors.Join(err, made.small.Close())
+	if made.large, err = made.newWay(made.label, made.connect); err != nil {
+		return nil, errors.Join(err, made.small.client.Close())
 	}
 	return made, nil
 }
@@ -139,27 +124,6 @@ func hostLabel(text string) string {
 		}
 		return '-'
 	}, text)
-}
-
-func (r *remote) newClient() (*client.Client, error) {
-	return client.New(r.label, client.WithDialer(r.dial), client.WithoutSharedMemory(), client.WithSilence(remoteSilence), client.WithDirect(client.DirectOff),
-		client.WithName("nearcall gateway"), client.WithLogger(r.gateway.log), client.WithTimeout(client.NoTimeout),
-		client.WithConnectTimeout(remoteConnect),
-		client.WithObserver(&observe.Observer{
-			ConnectionOpened: func(*observe.Connection) { r.note(0) },
-			ConnectionEnded: func(_ *observe.Connection, reason error) {
-				if reason != nil {
-					r.note(r.gateway.clock.Ms())
-				}
-			},
-		}))
-}
-
-// note notes when a connection was lost, or that there is one.
-func (r *remote) note(lostMs uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.lostMs = lostMs
 }
 
 // moveTo sets by which gateways the server can be reached. It returns false if the remote was
@@ -202,8 +166,14 @@ func (r *remote) shut() {
 }
 
 func (r *remote) closeClients() {
-	_ = r.small.Close()
-	_ = r.large.Close()
+	r.mu.Lock()
+	ways := []*way{r.small, r.large, r.direct.way}
+	r.mu.Unlock()
+	for _, w := range ways {
+		if w != nil {
+			_ = w.client.Close()
+		}
+	}
 }
 
 // begin notes a call. It returns false if the remote was closed.
@@ -228,18 +198,24 @@ var errRetired = errors.New("its gateway does not announce it any more")
 
 // forward passes a call on.
 func (r *remote) forward(ctx context.Context, request *forward.Request, dst []byte) (forward.Reply, error) {
-	if err := r.checkSize(request); err != nil {
-		return forward.Reply{Payload: dst}, err
-	}
 	if !r.begin() {
 		return forward.Reply{Payload: dst}, notExecuted(status.Unavailable, "%s: %w", r.name, errRetired)
 	}
 	defer r.end()
+	if by := r.directly(); by != nil {
+		reply, err := by.client.Forward(ctx, request, dst)
+		if !r.leaves(ctx, by, err) {
+			return reply, err
+		}
+	}
+	if err := r.checkSize(request); err != nil {
+		return forward.Reply{Payload: dst}, err
+	}
 	by := r.small
 	if len(request.Payload) >= largeBytes {
 		by = r.large
 	}
-	reply, err := by.Forward(ctx, request, dst)
+	reply, err := by.client.Forward(ctx, request, dst)
 	if err != nil {
 		err = r.inWords(err)
 	}
@@ -286,19 +262,13 @@ func notExecuted(code status.Code, format string, args ...any) *status.Error {
 	return failure
 }
 
-// dial connects to the server by one of its gateways. After a connection was lost the server is
-// looked for everywhere, because the library asks it what became of calls. The error says whether it
-// may look again: ECONNREFUSED says that it must not.
-func (r *remote) dial(ctx context.Context, _ string) (net.Conn, error) {
+// connect connects to the server by one of its gateways.
+func (r *remote) connect(ctx context.Context) (conn net.Conn, err error) {
 	r.mu.Lock()
-	lostMs, places := r.lostMs, slices.Clone(r.places)
+	places := slices.Clone(r.places)
 	r.mu.Unlock()
-	limit, asking := r.dialLimit(lostMs)
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err := error(errRetired)
+	err = errRetired
 	for _, at := range places {
-		var conn net.Conn
 		if conn, err = r.gateway.hub.Dial(ctx, at.hub, at.server); err == nil {
 			return conn, nil
 		}
@@ -306,35 +276,8 @@ func (r *remote) dial(ctx context.Context, _ string) (net.Conn, error) {
 			r.gateway.catalogue.gone(at.hub)
 		}
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("no answer within %v", limit)
-	}
 	if why := r.gateway.link.why(); why != nil {
 		err = fmt.Errorf("not connected to the engine: %w", why)
 	}
-	if asking && r.gateway.clock.Ms() < lostMs+uint64(askWithin.Milliseconds()) {
-		return nil, &goneError{err, syscall.EHOSTUNREACH}
-	}
-	return nil, &goneError{err, syscall.ECONNREFUSED}
+	return nil, err
 }
-
-// dialLimit returns how long connecting may take. asking is set if a connection was lost just now.
-func (r *remote) dialLimit(lostMs uint64) (limit time.Duration, asking bool) {
-	since := time.Duration(r.gateway.clock.Ms()-lostMs) * time.Millisecond
-	if lostMs == 0 || since > askOver {
-		return remoteConnect, false
-	}
-	return max(askWithin-since, askLeast), true
-}
-
-// A goneError says why a server cannot be connected to, and by as whether it may be tried again.
-type goneError struct {
-	why error
-	as  syscall.Errno
-}
-
-// Error implements error.
-func (e *goneError) Error() string { return e.why.Error() }
-
-// Is makes errors.Is see what the error counts as.
-func (e *goneError) Is(target error) bool { return target == e.as }
