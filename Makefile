@@ -38,7 +38,7 @@ command_sources = go.mod $(shell find client cmd embed forward gateway handoff i
 parts = go build -C tools -o ../build/tools/runparts ./runparts && exec build/tools/runparts
 
 # Modules with programs of others.
-modules_of_others := benchmarks/peers tests/resident/real
+modules_of_others := benchmarks/peers gateway/nats/tests tests/resident/real
 
 # What tests start, of every language, and how that is made.
 what_tests_start := build-programs build-python build-perl build-tests build-launcher
@@ -117,7 +117,7 @@ clean: ## remove all that was built
 
 ##@ Parts of build
 
-build-go: check-go build-programs ## every Go module but those of others (benchmarks, tests/resident/real), build/bin/nearcall, what tests start
+build-go: check-go build-programs ## every Go module but those of others (benchmarks, gateway/nats/tests, tests/resident/real), build/bin/nearcall, what tests start
 	@modules="$$(tools/go-modules $(modules_of_others))"; for module in $$modules; do go build -C "$$module" -o /dev/null ./...; done
 
 build-programs: check-go $(command_made) ## build/bin/nearcall, and the other programs and the library of Go that tests start
