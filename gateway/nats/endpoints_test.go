@@ -2,6 +2,11 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,4 +127,36 @@ func TestPlainClientsAreGivenUp(t *testing.T) {
 	if got := answer.Header.Get(micro.ErrorCodeHeader); got != "503" {
 		t.Errorf("got %s %s", got, answer.Data)
 	}
+}
+
+// Messages that nobody can read do not fill the log.
+func TestComplaintsAreBounded(t *testing.T) {
+	e := startEngine(t, engine.Options{})
+	b := startBackend(t, "b", "")
+	var lines atomic.Int64
+	startGateway(t, gateway.Config{Name: "b", Engine: gateway.Engine{URLs: []string{e.ClientURL()}}, Exports: []gateway.Export{{Name: "shop", Address: b.address}},
+		Logger: slog.New(slog.NewTextHandler(lineCounter{&lines}, nil))})
+	c := plainClient(t, e)
+	await(t, "the service", func() bool { return isOffered(c, "nearcall.f.shop.who", "") })
+	before := lines.Load()
+	conn, err := net.Dial("tcp", e.Addr().String())
+	must(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprint(conn, "CONNECT {\"verbose\":false,\"headers\":true}\r\n", strings.Repeat("HPUB nearcall.cancel.x a 16 16\r\nNATS/1.0\r\nxxxx\r\n\r\n", 500))
+	must(t, err)
+	await(t, "a line of the log", func() bool { return lines.Load() > before })
+	// The engine has passed all of them on when a later call is answered.
+	answer, err := c.Request("nearcall.f.shop.one", nil, patience)
+	must(t, err)
+	if got := lines.Load() - before; string(answer.Data) != "1" || got > 20 {
+		t.Errorf("got %s, and %d lines were logged", answer.Data, got)
+	}
+}
+
+// A lineCounter counts lines of a log.
+type lineCounter struct{ lines *atomic.Int64 }
+
+func (c lineCounter) Write(line []byte) (int, error) {
+	c.lines.Add(1)
+	return len(line), nil
 }

@@ -26,6 +26,7 @@ type link struct {
 
 	*nats.Conn
 
+	complaints complaints
 	reconnects atomic.Uint64
 	// others is how many other engines the gateway's own was connected to. It belongs to hasGrown.
 	others    int
@@ -118,11 +119,15 @@ func (l *link) failed(err error) {
 
 // complained logs what goes wrong beside connections, such as a permission that is missing.
 func (l *link) complained(about *nats.Subscription, err error) {
+	leftOut, may := l.complaints.next(time.Now())
+	if !may {
+		return
+	}
 	subject := ""
 	if about != nil {
 		subject = about.Subject
 	}
-	l.log.Warn("the engine complains", "subject", subject, "error", err)
+	l.log.Warn("the engine complains", "subject", subject, "error", err, "left_out", leftOut)
 }
 
 // why returns what keeps the gateway from its engine, or nil if nothing does.

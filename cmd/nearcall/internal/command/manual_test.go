@@ -13,7 +13,7 @@ func TestManual(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, page := range []string{"nearcall", "nearcall-call", "nearcall-bench", "nearcall-schema-diff"} {
+	for _, page := range []string{"nearcall", "nearcall-call", "nearcall-bench", "nearcall-schema-diff", "nearcall-gateway", "nearcall-gateway-status"} {
 		out, err := exec.Command("groff", "-man", "-Tutf8", "-ww", "-z", filepath.Join(directory, page+".1")).CombinedOutput()
 		if err != nil || len(out) > 0 {
 			t.Fatalf("%s: %v\n%s", page, err, out)

@@ -49,7 +49,7 @@ func startEngine(t testing.TB, options engine.Options) *engine.Server {
 
 func connect(t testing.TB, e *engine.Server) *nats.Conn {
 	t.Helper()
-	connection, err := nats.Connect(e.ClientURL(), nats.ReconnectBufSize(-1))
+	connection, err := nats.Connect(e.ClientURL(), nats.ReconnectBufSize(-1), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	must(t, err)
 	t.Cleanup(connection.Close)
 	return connection
