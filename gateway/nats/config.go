@@ -98,7 +98,8 @@ type TLS struct {
 // An Embedded is the NATS server that runs in a gateway.
 type Embedded struct {
 	// Listen is where programs connect, as "host:port". It is "127.0.0.1:4222" if it is "", and
-	// port 0 stands for any that is free.
+	// port 0 stands for any that is free. "off" lets no program connect, and does not go together with
+	// ClusterListen.
 	Listen string
 	// ClusterListen is where servers of a cluster connect, or "". ClusterName is "nearcall" if it
 	// is "".

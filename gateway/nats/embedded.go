@@ -107,6 +107,10 @@ func (e *Embedded) others(o *engine.Options, secure *tls.Config) error {
 		o.LeafNode.Remotes = append(o.LeafNode.Remotes, remote)
 	}
 	o.LeafNode.ReconnectInterval = embeddedPing
+	if o.DontListen && e.ClusterListen != "" {
+		// nats-server waits for its port for programs before it opens the one for others, for ever.
+		return errors.New("a server of a cluster has to listen for programs too: give Listen an address that only this machine can reach, such as 127.0.0.1:0")
+	}
 	return nil
 }
 

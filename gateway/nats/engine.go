@@ -86,6 +86,9 @@ func (l *link) options(config *Config) ([]nats.Option, error) {
 		}
 		options = append(options, option)
 	}
+	if len(e.URLs) == 0 {
+		return options, nil // its own engine is reached within the process
+	}
 	if e.TLS.Authorities != "" {
 		options = append(options, nats.RootCAs(e.TLS.Authorities))
 	}

@@ -45,7 +45,7 @@ func (r *gatewayRun) addFlags(cmd *cobra.Command) {
 
 // engineFlags are those of the NATS server that runs in the gateway.
 func (r *gatewayRun) engineFlags(cmd *cobra.Command) {
-	r.text(cmd, "engine-listen", "let programs reach the gateway's own NATS server at `HOST:PORT`, or nowhere: off", func(c *gateway.Config) *string { return &c.Engine.Embedded.Listen })
+	r.text(cmd, "engine-listen", "let programs reach the gateway's own NATS server at `HOST:PORT`, or nowhere: off, which a cluster does not allow", func(c *gateway.Config) *string { return &c.Engine.Embedded.Listen })
 	r.text(cmd, "cluster-listen", "let other NATS servers of the cluster reach it at `HOST:PORT`", func(c *gateway.Config) *string { return &c.Engine.Embedded.ClusterListen })
 	r.text(cmd, "cluster-name", "the `NAME` of the cluster, instead of nearcall", func(c *gateway.Config) *string { return &c.Engine.Embedded.ClusterName })
 	r.list(cmd, "route", "connect to the NATS server of the cluster at this `URL`, as nats://b.example:6222; may be given several times", func(c *gateway.Config) *[]string { return &c.Engine.Embedded.Routes })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/tests/programs/certificates/authority"
 )
 
 // gatewayPatience bounds every wait for a gateway.
@@ -168,4 +169,28 @@ func TestGatewayIsInterrupted(t *testing.T) {
 // A gateway that cannot begin says why.
 func TestGatewayDoesNotStart(t *testing.T) {
 	nearcall(t, "gateway", "--listen", "unix:/no/such/folder/s", "--engine-listen", "off").expect(t, 1, "/no/such/folder/s")
+}
+
+// Between machines the servers of NATS in gateways speak TLS, with certificates on both sides.
+func TestGatewaysOverTLS(t *testing.T) {
+	folder, err := os.MkdirTemp("", "nc")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	trusted, err := authority.New("engines")
+	must(t, err)
+	pair, err := trusted.Issue(authority.Subject{CommonName: "engine", IPs: authority.Loopback(), Both: true})
+	must(t, err)
+	for name, text := range map[string][]byte{"ca.pem": trusted.PEM(), "engine.pem": pair.Certificate, "engine.key": pair.Key} {
+		must(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))
+	}
+	secure := []string{"--nats-ca", folder + "/ca.pem", "--nats-cert", folder + "/engine.pem", "--nats-key", folder + "/engine.key", "--engine-listen", "127.0.0.1:0"}
+	address := serve(t, func(s *server.Server) { s.Register("one", func() int64 { return 1 }) })
+	port := freePorts(t, 1)[0]
+	startGateway(t, append(secure, "--host", "b", "--export", "it="+address, "--cluster-listen", port)...)
+	startGateway(t, append(secure, "--host", "a", "--listen", "unix:"+folder+"/a", "--cluster-listen", "127.0.0.1:0", "--route", "nats://"+port)...)
+	if got := awaitCall(t, "unix:"+folder+"/a", "one"); got.out != "1\n" {
+		t.Errorf("got %q", got.out)
+	}
+	nearcall(t, "gateway", "--export", "it="+address, "--cluster-listen", "0.0.0.0:6222", "--engine-listen", "127.0.0.1:0").expect(t, 1, "anybody on the network could reach 0.0.0.0:6222")
+	nearcall(t, "gateway", "--export", "it="+address, "--cluster-listen", "127.0.0.1:0", "--engine-listen", "off").expect(t, 1, "has to listen for programs too")
 }

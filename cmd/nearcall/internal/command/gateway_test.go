@@ -44,7 +44,7 @@ func TestGatewayCheck(t *testing.T) {
 	nearcall(t, "gateway", "--check", "--config", path).expectOut(t, "the configuration is fine: 1 exports, and functions of others at unix:/run/nearcall/gateway.sock\n")
 	// Options are added to the file.
 	nearcall(t, "gateway", "--check", "--config", path, "--export", "more=unix:/run/more.sock", "--listen", "").expectOut(t, "the configuration is fine: 2 exports\n")
-	nearcall(t, "gateway", "--check", "--export", "shop=unix:/run/shop.sock", "--zone", "west", "--engine-listen", "off", "--cluster-listen", "127.0.0.1:6222",
+	nearcall(t, "gateway", "--check", "--export", "shop=unix:/run/shop.sock", "--zone", "west", "--engine-listen", "127.0.0.1:0", "--cluster-listen", "127.0.0.1:6222",
 		"--route", "nats://127.0.0.1:6223,nats://127.0.0.1:6224", "--workers", "16", "--drain-timeout", "5s", "--large", "refuse", "--direct", "callers", "--plain").
 		expectOut(t, "the configuration is fine: 1 exports\n")
 }
