@@ -160,3 +160,19 @@ func (c lineCounter) Write(line []byte) (int, error) {
 	c.lines.Add(1)
 	return len(line), nil
 }
+
+// A gateway whose engine is gone does not wait for it to stop.
+func TestStopWithoutEngine(t *testing.T) {
+	e := startEngine(t, engine.Options{})
+	b := startBackend(t, "b", "")
+	g := startGateway(t, gateway.Config{Name: "b", Engine: gateway.Engine{URLs: []string{e.ClientURL()}}, Exports: []gateway.Export{{Name: "shop", Address: b.address}}})
+	c := plainClient(t, e)
+	await(t, "the service", func() bool { return isOffered(c, "nearcall.f.shop.who", "") })
+	e.Shutdown()
+	await(t, "the gateway to see that its engine is gone", func() bool { return !g.Status().Engine.Connected })
+	began := time.Now()
+	must(t, g.stop())
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

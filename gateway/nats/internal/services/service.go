@@ -132,11 +132,22 @@ func (s *Service) closes(subscription *nats.Subscription) {
 // worked on.
 func (s *Service) Withdraw() {
 	for _, e := range s.endpoints {
-		_ = e.subscription.Drain() // It fails if the connection was closed, which ends it as well.
+		s.end(e.subscription)
 	}
 	for _, subscription := range s.control {
-		_ = subscription.Drain()
+		s.end(subscription)
 	}
+}
+
+// end ends a subscription, and what has been delivered is worked on. Without an engine nothing is, because
+// nobody would get the answers, and waiting for the engine would take long. Both fail if the
+// connection was closed, which ends the subscription as well.
+func (s *Service) end(subscription *nats.Subscription) {
+	if !s.config.Connection.IsConnected() {
+		_ = subscription.Unsubscribe()
+		return
+	}
+	_ = subscription.Drain()
 }
 
 // Stop withdraws the service and waits until the requests that came are answered. When ctx ends, it
