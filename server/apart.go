@@ -36,6 +36,10 @@ func (r *reader) runApart(f *function, expiryNs uint64, held bool) {
 	if c.server.config.observer != nil {
 		e.observeBegin(c.observed.Load())
 	}
+	if f.forward != nil {
+		c.server.passers.run(e)
+		return
+	}
 	go e.runApart()
 }
 

@@ -40,6 +40,8 @@ type Server struct {
 	gauge     loadGauge
 	watches   watchList
 	buffers   *bufferPool
+	// passers run forwarded calls.
+	passers passers
 
 	// readBuffers are lent to connections, except while they are parked.
 	readBuffers *readBuffers
