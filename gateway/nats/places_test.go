@@ -81,7 +81,7 @@ func TestLocalServerIsFullAndDraining(t *testing.T) {
 	startGateway(t, gateway.Config{Name: "far", Host: "far", Engine: urls(broker), Exports: []gateway.Export{{Name: "demo", Address: far.address}}})
 	a := startGateway(t, gateway.Config{Name: "near", Host: "near", Engine: urls(broker), Listen: here, Exports: []gateway.Export{{Name: "demo", Address: near.address}}})
 	awaitFunction(t, a, "who", 2)
-	c := callAt(t, a.listen)
+	c := callAt(t, a.listen, client.WithDirect(client.DirectOff)) // each connection has room for four calls
 	held := make(chan error, 4)
 	for range 4 {
 		go func() { held <- c.Call(context.Background(), "hold", nil) }()

@@ -24,6 +24,7 @@ func TestReload(t *testing.T) {
 	held, err := c.SubscribeSync(c.NewInbox())
 	must(t, err)
 	must(t, c.PublishRequest("nearcall.f.other.ack", held.Subject, []byte("[1, 2]")))
+	must(t, c.Flush()) // the engine has passed it on
 
 	config.Zone = "east"
 	config.Exports = []gateway.Export{config.Exports[0], {Name: "other", Address: comes.address, Functions: []string{"who"}}}
