@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nearcall/nearcall/tests/programs/certificates/authority"
 )
 
 const gatewayConfiguration = `
@@ -40,7 +42,11 @@ func gatewayFile(t *testing.T, text string) string {
 }
 
 func TestGatewayCheck(t *testing.T) {
-	path := gatewayFile(t, gatewayConfiguration)
+	trusted, err := authority.New("machines")
+	must(t, err)
+	authorities := filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(authorities, trusted.PEM(), 0o600))
+	path := gatewayFile(t, strings.ReplaceAll(gatewayConfiguration, "/etc/nearcall/ca.pem", authorities))
 	nearcall(t, "gateway", "--check", "--config", path).expectOut(t, "the configuration is fine: 1 exports, and functions of others at unix:/run/nearcall/gateway.sock\n")
 	// Options are added to the file.
 	nearcall(t, "gateway", "--check", "--config", path, "--export", "more=unix:/run/more.sock", "--listen", "").expectOut(t, "the configuration is fine: 2 exports\n")
