@@ -64,9 +64,13 @@ func (s *scene) act(words []string) error {
 	case "roll":
 		return s.roll()
 	}
-	service, found := s.servers[words[1]]
+	services, name := s.servers, words[1]
+	if name == "gateway" {
+		services, name = s.gateways, words[2]
+	}
+	service, found := services[name]
 	if !found {
-		return fmt.Errorf("there is no server on host %q", words[1])
+		return fmt.Errorf("nothing of the kind runs on host %q", name)
 	}
 	if signal, known := signals[words[0]]; known {
 		return service.signal(signal)
@@ -74,7 +78,7 @@ func (s *scene) act(words []string) error {
 	return harm(service.host, words)
 }
 
-// signals are what servers are sent.
+// signals are what programs are sent.
 var signals = map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP, "continue": syscall.SIGCONT}
 
 // harm does something to the link of a host, or takes it back.
@@ -111,11 +115,16 @@ func harm(host *network.Host, words []string) error {
 	return fmt.Errorf("nobody knows how to %s", words[0])
 }
 
-// roll replaces one server after the other, as for a new version.
+// roll replaces one program after the other, as for a new version: on each host the server, and
+// then the gateway.
 func (s *scene) roll() error {
-	for _, name := range s.names {
-		if err := s.servers[name].replace(); err != nil {
-			return err
+	for _, name := range []string{"b", "c", "a"} {
+		for _, services := range []map[string]*service{s.servers, s.gateways} {
+			if service, found := services[name]; found {
+				if err := service.replace(); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

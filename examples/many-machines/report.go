@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -38,13 +37,13 @@ type period struct {
 
 // report prints what the callers saw in each period, and what the hosts have executed.
 func (s *scene) report(begun time.Time, events []event) error {
-	calls, err := readCalls(filepath.Join(s.folder, "calls"))
+	calls, err := readCalls(s.file("calls"))
 	if err != nil {
 		return err
 	}
 	executed := make(map[int64]int)
-	for _, name := range s.names {
-		if err := count(filepath.Join(s.folder, name+".orders"), executed); err != nil {
+	for _, name := range serving {
+		if err := count(s.file(name+".orders"), executed); err != nil {
 			return err
 		}
 	}
