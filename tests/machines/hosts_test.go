@@ -84,7 +84,7 @@ func (r *run) kinds(on *machine) []callerKind {
 	}
 	equals := "tls:" + strings.Join(all, ",") + parameters()
 	nearest := "tls:127.0.0.1:" + port + parameters() + " | tls:" + strings.Join(others, ",") + parameters()
-	return []callerKind{{built.goCaller, equals}, {built.goCaller, nearest}, {built.caller, ""}}
+	return []callerKind{{built.goCaller, equals}, {built.goCaller, nearest}, {built.caller, equals}, {built.caller, nearest}, {built.caller, ""}}
 }
 
 // addressOf is the address of one machine alone.
