@@ -13,7 +13,7 @@ struct said {
 static const struct said all_said[] = {
     {NEVER, NEARCALL_OUTCOME_NOT_EXECUTED, "; the server says that the function was not started"},
     {RECEIVED, NEARCALL_OUTCOME_NOT_EXECUTED, "; the server says that the function was not started"},
-    {STARTED, NEARCALL_OUTCOME_UNKNOWN, "; the server says that the function has not returned yet"},
+    {STARTED, NEARCALL_OUTCOME_UNKNOWN, "; the server says that the function was started and is not known to have returned"},
     {FINISHED, NEARCALL_OUTCOME_EXECUTED_RESULT_LOST, "; the server says that the function had returned"},
     {4, NEARCALL_OUTCOME_UNKNOWN, "; the server says that it does not know the call any more"},
 };
@@ -128,7 +128,7 @@ static void asked_again_while_they_run(void)
     loop_until(&loop, 2);
     CHECK_INT(loop.outcomes[0], NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
     CHECK_INT(loop.outcomes[1], NEARCALL_OUTCOME_UNKNOWN);
-    CHECK(strstr(loop.text, "has not returned yet") != NULL);
+    CHECK(strstr(loop.text, "is not known to have returned") != NULL);
     loop_end(&loop, &script);
 }
 

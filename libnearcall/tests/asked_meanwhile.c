@@ -35,6 +35,31 @@ static void asked_until_there_is_an_answer(void)
     loop_end(&loop, &script);
 }
 
+static void drain_before_the_answer(struct script *script)
+{
+    static const uint8_t stage = FINISHED;
+    struct question question;
+    uint64_t id;
+    asked_lose(script, KEY_OF_LOST, 1, &id);
+    asked_greet(script, KEY_OF_NEXT);
+    asked_expect(script, &question, &id, 1);
+    script_drain(script, 0);
+    asked_answer(script, &question, &stage);
+    CHECK(script_read_end(script));
+}
+
+/* A server that stops answers questions that it has, whatever it says of calls. */
+static void answered_by_a_server_that_stops(void)
+{
+    struct script script;
+    struct loop loop;
+    loop_start(&loop, &script, drain_before_the_answer, NULL, NULL);
+    loop_begin(&loop, 0, 1, TIMEOUT_MS);
+    loop_until(&loop, 1);
+    CHECK_INT(loop.outcomes[0], NEARCALL_OUTCOME_EXECUTED_RESULT_LOST);
+    loop_end(&loop, &script);
+}
+
 /* Each with one call, of which the server was asked in vain or not yet. */
 #define LOSSES (NC_LOST_MAX + 1)
 
@@ -227,6 +252,7 @@ int main(void)
 {
     test_begin();
     asked_until_there_is_an_answer();
+    answered_by_a_server_that_stops();
     of_so_many_losses_at_most();
     a_full_handle_asks();
     given_up();
