@@ -290,6 +290,7 @@ int core_view_take_metadata(const core_view *view, const nearcall_client *handle
 #define CORE_TURN_MS 10
 
 int64_t core_monotonic_ms(void);
+double core_seconds_from_now(int64_t milliseconds); /* as time.monotonic() counts */
 /* The same, by up to a tick of the kernel's earlier, for a third of the price. */
 int64_t core_coarse_ms(void);
 int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms);

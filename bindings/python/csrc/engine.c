@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stddef.h>
 #include <structmember.h>
-#include <time.h>
 
 typedef struct core_engine {
     PyObject_HEAD
@@ -455,15 +454,6 @@ static PyObject *engine_fileno(PyObject *self, PyObject *Py_UNUSED(unused))
     return NULL;
 }
 
-/* The clock is time.monotonic()'s. */
-static double seconds_from_now(int64_t milliseconds)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 + (double)milliseconds * 1e-3;
-}
-
 static PyObject *engine_due(PyObject *self, PyObject *Py_UNUSED(unused))
 {
     core_channel *channel = connecting((core_engine *)self);
@@ -473,7 +463,7 @@ static PyObject *engine_due(PyObject *self, PyObject *Py_UNUSED(unused))
         return NULL;
     if (!channel->is_read)
         milliseconds = nearcall_next_finished(channel->handle) ? 0 : nearcall_timeout_ms(channel->handle);
-    return PyFloat_FromDouble(milliseconds < 0 ? INFINITY : seconds_from_now(milliseconds));
+    return PyFloat_FromDouble(milliseconds < 0 ? INFINITY : core_seconds_from_now(milliseconds));
 }
 
 /* Nobody else asks while replies are read: there is no room then. */

@@ -34,6 +34,14 @@ int64_t core_coarse_ms(void)
     return clock_ms(CLOCK_MONOTONIC_COARSE);
 }
 
+double core_seconds_from_now(int64_t milliseconds)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 + (double)milliseconds * 1e-3;
+}
+
 int64_t core_milliseconds_left(int64_t timeout_ms, int64_t started_ms)
 {
     int64_t left;
