@@ -20,10 +20,11 @@ const (
 	schemaPause   = time.Second
 	schemaLimit   = 10 * time.Second
 	schemasAtOnce = 8
-	// lookEvery is how often members are dropped of which nothing was heard, and lookPause how long
-	// after a change the catalogue is looked at.
+	// lookEvery is how often members are dropped of which nothing was heard. After a change the
+	// catalogue is looked at after lookPause and lookEach for each member.
 	lookEvery = 250 * time.Millisecond
 	lookPause = 20 * time.Millisecond
+	lookEach  = 100 * time.Microsecond
 )
 
 // A member is another gateway, as it has announced itself.
@@ -145,7 +146,8 @@ func (c *catalogue) run(ctx context.Context) {
 				continue
 			}
 		case <-c.changed:
-			sleep(ctx, lookPause) // others may change at the same time
+			// Others may change at the same time, and looking takes longer if there are many.
+			sleep(ctx, lookPause+time.Duration(c.count())*lookEach)
 		}
 		c.ask(ctx)
 		c.gateway.learn(c.offers())
