@@ -192,6 +192,11 @@ func (r *route) choose(s *search) (int, *target) {
 				return 0, nil
 			}
 		}
+		if !rests && t.remote != nil && t.remote.isLost() {
+			// Those whose calls were lost still ask what became of them.
+			r.noteLocked(index, t, endpoints.Silent)
+			continue
+		}
 		if t.local != nil && t.local.isFull() {
 			r.set.Full(index, nowNs)
 			s.note(index, t, "it has as many calls as it takes")

@@ -310,6 +310,57 @@ func TestDrainOfLocalCallers(t *testing.T) {
 	must(t, <-stopped)
 }
 
+// A host falls silent, so that nobody says that it is gone. Calls move to another one within a second.
+// Only those that it had are unknown, and it has calls again when it is back.
+func TestHostFallsSilent(t *testing.T) {
+	broker := startEngine(t, engine.Options{})
+	b, d := startBackend(t, "b", ""), startBackend(t, "d", "")
+	silent := startChild(t, gateway.Config{Name: "b", Host: "b", Engine: urls(broker), Exports: []gateway.Export{{Name: "demo", Address: b.address}}})
+	startGateway(t, gateway.Config{Name: "d", Host: "d", Engine: urls(broker), Exports: []gateway.Export{{Name: "demo", Address: d.address}}})
+	a := startGateway(t, gateway.Config{Name: "a", Host: "a", Engine: urls(broker), Listen: here})
+	awaitFunction(t, a, "who", 2)
+	c := callAt(t, a.listen)
+	if counts := answers(t, c, 50); counts["b"] == 0 || counts["d"] == 0 {
+		t.Fatalf("both hosts: %v", counts)
+	}
+	late, began := watchLateness(), time.Now()
+	must(t, silent.Process.Signal(syscall.SIGSTOP))
+	lost := make(chan error, 16)
+	for range 16 {
+		go func() { lost <- c.With(client.Timeout(patience)).Call(context.Background(), "who", nil) }()
+	}
+	await(t, "calls to move", func() bool {
+		quick, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		for range 8 {
+			if c.Call(quick, "who", nil) != nil {
+				return false
+			}
+		}
+		return true
+	})
+	took, worst := time.Since(began), late.end()
+	t.Logf("calls have moved after %v, on a machine that was late by %v", took.Round(time.Millisecond), worst.Round(time.Millisecond))
+	if took > outcomeWithin+500*time.Millisecond+4*worst {
+		t.Errorf("calls have moved after %v", took)
+	}
+	unknown := 0
+	for range 16 {
+		if code, outcome := outcomeOf(<-lost); code != status.OK {
+			unknown++
+			if code != status.Unavailable || outcome != status.OutcomeUnknown {
+				t.Errorf("a call that was with the silent host: %v, %v", code, outcome)
+			}
+		}
+	}
+	t.Logf("%d of 16 calls were with the silent host", unknown)
+	must(t, silent.Process.Signal(syscall.SIGCONT))
+	await(t, "calls at the host that is back", func() bool {
+		who, err := client.Call[string](context.Background(), c, "who")
+		return err == nil && who == "b"
+	})
+}
+
 // A gateway that does not read is cut off by its engine. Its calls say what became of them within the
 // time in which silence is noticed. It is back by itself when it reads again.
 func TestSlowConsumer(t *testing.T) {

@@ -83,6 +83,16 @@ func (w *way) limit(lostMs uint64) (limit time.Duration, asking bool) {
 	return max(askWithin-since, askLeast), true
 }
 
+// isLost reports whether a connection was lost just now, and there is no other yet.
+func (r *remote) isLost() bool {
+	for _, w := range []*way{r.small, r.large} {
+		if _, asking := w.limit(w.lostMs.Load()); asking {
+			return true
+		}
+	}
+	return false
+}
+
 // A goneError says why a server cannot be connected to, and by as whether it may be tried again.
 type goneError struct {
 	why error
