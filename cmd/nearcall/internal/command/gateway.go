@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -118,7 +119,7 @@ func (r *gatewayRun) serve(ctx context.Context, g *gateway.Gateway) error {
 	for {
 		select {
 		case err := <-ended:
-			return err
+			return advised(err)
 		case <-started:
 			started = nil
 			r.notify("READY=1")
@@ -133,6 +134,14 @@ func (r *gatewayRun) serve(ctx context.Context, g *gateway.Gateway) error {
 			return errors.New("a second signal ended the gateway; calls that were under way are lost")
 		}
 	}
+}
+
+// advised adds what to do about a port that somebody else uses. The engine has only words for it.
+func advised(err error) error {
+	if err != nil && strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
+		return fmt.Errorf("%w; if that is another NATS server, use it (--nats), or choose other ports (--engine-listen, --cluster-listen)", err)
+	}
+	return err
 }
 
 // reload reads the configuration again.

@@ -170,6 +170,10 @@ func TestGatewayIsInterrupted(t *testing.T) {
 // A gateway that cannot begin says why.
 func TestGatewayDoesNotStart(t *testing.T) {
 	nearcall(t, "gateway", "--listen", "unix:/no/such/folder/s", "--engine-listen", "off").expect(t, 1, "/no/such/folder/s")
+	used, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer used.Close()
+	nearcall(t, "gateway", "--export", "it=unix:/s", "--engine-listen", used.Addr().String()).expect(t, 1, "address already in use", "; if that is another NATS server, use it (--nats)")
 }
 
 // Between machines the servers of NATS in gateways speak TLS, with certificates on both sides.
