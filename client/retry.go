@@ -78,7 +78,7 @@ func (c *core) attempt(ctx context.Context, r *call, count int) *status.Error {
 		return direct
 	}
 	failure := c.attemptHere(ctx, r, count)
-	if failure != nil && direct != nil {
+	if failure != nil && direct != nil && failure.Message != direct.Message {
 		said := *failure
 		said.Message += "\nwhere a server had directed it: " + direct.Message
 		return &said
