@@ -106,7 +106,8 @@ func (w *walk) step() {
 	random, seed := w.draw()
 	switch kind := w.random.IntN(20); {
 	case kind < 8:
-		not := endpoints.Bits(w.random.IntN(1<<indexes)) & endpoints.Bits(w.random.IntN(1<<indexes))
+		one, other := w.random.IntN(1<<indexes), w.random.IntN(1<<indexes)
+		not := endpoints.Bits(one & other)
 		picked, rests, found := w.set.Pick(w.nowNs, random, not)
 		if !found {
 			picked = -1
