@@ -129,7 +129,7 @@ static void too_many(void)
 {
     struct host hosts[1];
     nearcall_reply reply;
-    static char more[ANSWERS_MAX][16];
+    static char more[ANSWERS_MAX][24];
     nearcall_client *client = test_open(start(hosts, 1), 0);
     for (int i = 0; i < ANSWERS_MAX; i++) {
         snprintf(more[i], sizeof(more[i]), "127.0.1.%d", i + 1);

@@ -164,10 +164,11 @@ int nc_choice_probe(struct nc_choice *choice, int64_t now_ns, unsigned group)
 
 /* ---- What became of calls and connections ---- */
 
-static bool has_farther(const struct nc_choice *choice, unsigned group)
+/* Whether calls may have gone elsewhere because of this one, without going to a nearer one. */
+static bool has_stand_in(const struct nc_choice *choice, int index)
 {
     for (int i = 0; i < NC_ADDRESS_ENDPOINTS_MAX; i++)
-        if (choice->members[i].present && choice->members[i].group > group)
+        if (choice->members[i].present && i != index && choice->members[i].group >= choice->members[index].group)
             return true;
     return false;
 }
@@ -187,7 +188,7 @@ static void fail(struct nc_choice *choice, int index, enum nc_endpoint_state sta
         return;
     int64_t mean_ns = mean_rest_ns(member->failures);
     int64_t length_ns = mean_ns / 2 + NS_PER_US * (int64_t)draw(random, (unsigned)(mean_ns / NS_PER_US) + 1);
-    if (has_farther(choice, member->group))
+    if (has_stand_in(choice, index))
         length_ns = nc_earlier(length_ns, RETURN_NS);
     member->state = state;
     member->length_ns = length_ns;

@@ -2,7 +2,8 @@
  * connections, and it is asked for the next endpoint. It has no clock and makes no connections. It decides as
  * internal/endpoints does for clients in Go, which has the rules; both are held to the same steps by
  * internal/endpoints/testdata/steps.txt. Calls in flight are not counted here: a handle turns to another endpoint
- * only while it has none on its connection, so that no endpoint ever has fewer than another one.
+ * only while it has none on its connection, so that no endpoint ever has fewer than another one. What servers say of
+ * their load is not looked at either.
  * May include: base. */
 #ifndef NC_CHOICE_H
 #define NC_CHOICE_H
