@@ -141,7 +141,7 @@ static int add_name(nearcall_client *client, struct nc_endpoint *endpoint, unsig
 static int add_endpoint(nearcall_client *client, const struct nc_endpoint_text *text, const nearcall_options *options)
 {
     struct nc_endpoints *endpoints = client->endpoints;
-    struct nc_address address;
+    struct nc_address address = {0};
     unsigned group = 2 * text->group; /* each distance has two: see connect/lookup.c */
     char *joined = join(text);
     int r = joined ? parse(client, &address, joined) : nc_fail_no_memory(client, "the address");
