@@ -500,23 +500,15 @@ static PyObject *engine_unsent_bytes(PyObject *self, PyObject *Py_UNUSED(unused)
     return PyLong_FromSize_t(channel->is_read ? 0 : nearcall_unsent_bytes(channel->handle));
 }
 
-static PyObject *ask_handle(core_engine *engine, const char *(*ask)(const nearcall_client *handle))
+static PyObject *engine_where(PyObject *self, PyObject *Py_UNUSED(unused))
 {
+    const core_engine *engine = (core_engine *)self;
+
     if (engine->pool != NULL && engine->pool->closed)
-        return PyUnicode_FromString("");
-    if (check(engine) < 0)
+        return Py_BuildValue("ss", "", "");
+    if (check((core_engine *)self) < 0)
         return NULL;
-    return PyUnicode_FromString(ask(engine->pool->channels[0]->handle));
-}
-
-static PyObject *engine_transport(PyObject *self, PyObject *Py_UNUSED(unused))
-{
-    return ask_handle((core_engine *)self, nearcall_transport);
-}
-
-static PyObject *engine_endpoint(PyObject *self, PyObject *Py_UNUSED(unused))
-{
-    return ask_handle((core_engine *)self, nearcall_endpoint);
+    return Py_BuildValue("ss", nearcall_transport(engine->pool->channels[0]->handle), nearcall_endpoint(engine->pool->channels[0]->handle));
 }
 
 static PyObject *description_of(core_engine *engine, PyObject *name)
@@ -571,8 +563,7 @@ static PyMethodDef engine_methods[] = {
     {"is_unsent", engine_is_unsent, METH_O, "is_unsent($self, id, /)\n--\n\nWhether nothing of a call was sent yet."},
     {"unsent_bytes", engine_unsent_bytes, METH_NOARGS, "unsent_bytes($self, /)\n--\n\nHow many bytes of requests wait to be sent on the connection."},
     {"room", engine_room, METH_NOARGS, "room($self, /)\n--\n\nHow many further requests the server takes on the connection at once; -1: there is no connection."},
-    {"transport", engine_transport, METH_NOARGS, "transport($self, /)\n--\n\nHow calls travel now; '' when there is no connection."},
-    {"endpoint", engine_endpoint, METH_NOARGS, "endpoint($self, /)\n--\n\nThe endpoint that the connection leads to; '' when there is no connection."},
+    {"where", engine_where, METH_NOARGS, "where($self, /)\n--\n\nHow calls travel now, and the endpoint that the connection leads to; twice '' when there is none."},
     {"disconnect", engine_disconnect, METH_NOARGS, "disconnect($self, /)\n--\n\nDrop the connection."},
     {"close", engine_close, METH_NOARGS, "close($self, /)\n--\n\nClose the connection for good."},
     {NULL, NULL, 0, NULL},

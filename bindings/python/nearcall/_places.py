@@ -199,12 +199,12 @@ class Places:
     def transport(self) -> str:
         """Of a connection that stands."""
         engines = (self.first, *(lane.engine for lane in self.lanes))
-        return next(filter(None, (engine.transport() for engine in engines)), "")
+        return next(filter(None, (engine.where()[0] for engine in engines)), "")
 
     def endpoint(self) -> str:
         """Of a connection that stands."""
         engines = (self.first, *(lane.engine for lane in self.lanes))
-        return next(filter(None, (engine.endpoint() for engine in engines)), "")
+        return next(filter(None, (engine.where()[1] for engine in engines)), "")
 
     # ---- All that wait ----
 
