@@ -106,6 +106,10 @@ func (e *Embedded) others(o *engine.Options, secure *tls.Config) error {
 		}
 		o.LeafNode.Remotes = append(o.LeafNode.Remotes, remote)
 	}
+	if e.ClusterListen != "" && e.Listen == noListener {
+		// It would wait for its port for programs before it begins with the cluster, for ever.
+		return errors.New("a server of a cluster listens for programs as well: give Listen an address such as 127.0.0.1:4222, and not off")
+	}
 	o.LeafNode.ReconnectInterval = embeddedPing
 	if o.DontListen && e.ClusterListen != "" {
 		// nats-server waits for its port for programs before it opens the one for others, for ever.

@@ -141,6 +141,19 @@ func TestClusterWithTLS(t *testing.T) {
 	})
 }
 
+// A gateway does not check the certificate of its own engine, which is for other machines.
+func TestOwnEngineWithTLS(t *testing.T) {
+	a, err := authority.New("engines")
+	must(t, err)
+	pair, err := a.Issue(authority.Subject{CommonName: "b", DNSNames: []string{"b.example"}, Both: true})
+	must(t, err)
+	files := gateway.TLS{Authorities: keep(t, "ca.pem", a.PEM()), Certificate: keep(t, "b.pem", pair.Certificate), Key: keep(t, "b.key", pair.Key)}
+	b := startBackend(t, "b", "")
+	g := startGateway(t, gateway.Config{Host: "b", Listen: here, Exports: []gateway.Export{{Name: "demo", Address: b.address}},
+		Engine: gateway.Engine{TLS: files, Embedded: gateway.Embedded{Listen: "127.0.0.1:0", TLS: files}}})
+	await(t, "the gateway to be connected to its own engine", func() bool { return g.Status().Engine.Connected })
+}
+
 // A gateway's engine is a leaf node of another one.
 func TestLeafNode(t *testing.T) {
 	hub := fmt.Sprintf("127.0.0.1:%d", freePort(t))
@@ -176,6 +189,7 @@ func TestConfigs(t *testing.T) {
 		"open to the network":  {embedded(gateway.Embedded{Listen: "0.0.0.0:0"}), "Embedded.TLS"},
 		"an open cluster":      {embedded(gateway.Embedded{Listen: "off", ClusterListen: ":0"}), "Embedded.TLS"},
 		"a route in the clear": {embedded(gateway.Embedded{Listen: "off", ClusterListen: "127.0.0.1:0", Routes: []string{"nats://192.0.2.1:6222"}}), "Embedded.TLS"},
+		"a cluster that waits": {embedded(gateway.Embedded{Listen: "off", ClusterListen: "127.0.0.1:0"}), "not off"},
 		"routes alone":         {embedded(gateway.Embedded{Listen: "off", Routes: []string{"nats://127.0.0.1:6222"}}), "ClusterListen"},
 		"a port in use":        {embedded(gateway.Embedded{Listen: startEngine(t, engine.Options{}).Addr().String()}), "address already in use"},
 	} {
