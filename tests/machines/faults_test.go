@@ -24,42 +24,72 @@ type fault struct {
 func (r *run) harm() {
 	r.t.Helper()
 	f := &fault{on: r.machines[r.number(len(r.machines))], loses: true}
+	kinds := []func(*fault, time.Duration){r.cut, r.silence}
+	if f.on.server != nil {
+		kinds = append(kinds, r.kill, r.stop, r.replace)
+	}
+	if f.on.gateway != nil {
+		kinds = append(kinds, r.killGateway)
+	}
 	r.faults = append(r.faults, f)
 	f.from = r.now()
-	last := time.Duration(r.number(faultMs)) * time.Millisecond
-	switch r.number(5) {
-	case 0:
-		f.kind, f.away = "link down", true
-		r.must(f.on.Cut())
-		r.wait(last)
-		f.to = r.now()
-		r.must(f.on.Heal())
-	case 1:
-		f.kind, f.away = "silence", true
-		r.must(f.on.Silence())
-		r.wait(last)
-		f.to = r.now()
-		r.must(f.on.Heal())
-	case 2:
-		f.kind, f.away = "killed", true
-		f.on.server.Kill()
-		r.wait(last / 2)
-		f.to = r.now()
-		r.startServer(f.on)
-	case 3:
-		f.kind, f.away = "stopped", true
-		f.on.server.Stop(r.t)
-		r.wait(last)
-		f.to = r.now()
-		f.on.server.Continue()
-	case 4:
-		f.kind, f.loses = "replaced", false
-		r.must(f.on.server.Process.Signal(syscall.SIGTERM))
-		r.must(processes.Within(r.t, "the server to leave", startTimeout, f.on.server.Wait))
-		r.startServer(f.on)
-		f.to = r.now()
-	}
+	kinds[r.number(len(kinds))](f, time.Duration(r.number(faultMs))*time.Millisecond)
 	r.awaitCalls(f.on)
+}
+
+func (r *run) cut(f *fault, last time.Duration) {
+	r.t.Helper()
+	f.kind, f.away = "link down", true
+	r.must(f.on.Cut())
+	r.wait(last)
+	f.to = r.now()
+	r.must(f.on.Heal())
+}
+
+func (r *run) silence(f *fault, last time.Duration) {
+	r.t.Helper()
+	f.kind, f.away = "silence", true
+	r.must(f.on.Silence())
+	r.wait(last)
+	f.to = r.now()
+	r.must(f.on.Heal())
+}
+
+func (r *run) kill(f *fault, last time.Duration) {
+	r.t.Helper()
+	f.kind, f.away = "killed", true
+	f.on.server.Kill()
+	r.wait(last / 2)
+	f.to = r.now()
+	r.startServer(f.on)
+}
+
+func (r *run) stop(f *fault, last time.Duration) {
+	r.t.Helper()
+	f.kind, f.away = "stopped", true
+	f.on.server.Stop(r.t)
+	r.wait(last)
+	f.to = r.now()
+	f.on.server.Continue()
+}
+
+func (r *run) replace(f *fault, _ time.Duration) {
+	r.t.Helper()
+	f.kind, f.loses = "replaced", false
+	r.must(f.on.server.Process.Signal(syscall.SIGTERM))
+	r.must(processes.Within(r.t, "the server to leave", startTimeout, f.on.server.Wait))
+	r.startServer(f.on)
+	f.to = r.now()
+}
+
+func (r *run) killGateway(f *fault, last time.Duration) {
+	r.t.Helper()
+	f.kind, f.away = "gateway killed", true
+	f.on.gateway.Kill()
+	r.wait(last / 2)
+	r.startGateway(f.on)
+	r.awaitFunction(f.on)
+	f.to = r.now()
 }
 
 func (r *run) must(err error) {
@@ -72,11 +102,23 @@ func (r *run) must(err error) {
 // wait lets a fault last.
 func (r *run) wait(d time.Duration) { <-time.After(d) }
 
-// awaitCalls waits until another machine's call is executed by this one.
+// awaitCalls waits until calls between this machine and others are executed again.
 func (r *run) awaitCalls(m *machine) {
 	r.t.Helper()
 	healed := int64(r.now())
-	processes.WaitFor(r.t, "host "+m.Name+" to be called again by others", backWithin+r.slack(), func() bool {
-		return m.fromOthers.Load() > healed
-	})
+	for _, from := range r.machines {
+		for _, to := range r.machines {
+			if from != to && (from == m || to == m) && r.haveCalls(from, to) {
+				processes.WaitFor(r.t, "calls of host "+from.Name+" to host "+to.Name+" to go on", backWithin+r.slack(), func() bool {
+					return to.called[from.number].Load() > healed
+				})
+			}
+		}
+	}
+}
+
+// haveCalls reports whether one machine always has calls for another. With a gateway, calls do not
+// leave a machine that has a server.
+func (r *run) haveCalls(from, to *machine) bool {
+	return to.server != nil && (!r.gateways || from.server == nil)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nearcall/nearcall/client"
 	"github.com/nearcall/nearcall/tests/machines/network"
 	"github.com/nearcall/nearcall/tests/processes"
 	"github.com/nearcall/nearcall/tests/processes/ledger"
@@ -19,6 +20,7 @@ const (
 	// Monotonic clocks of hosts differ by up to so many seconds.
 	clocksApart  = 1_000_000
 	startTimeout = time.Minute
+	machinesMax  = 3
 )
 
 // A machine is a host with a server, and with a ledger of what that has executed.
@@ -26,10 +28,14 @@ type machine struct {
 	*network.Host
 	ledgerPath string
 	ledger     *ledger.Ledger
-	server     *processes.Process
-	// fromOthers is when the server last executed a call of another machine, in ns since the run
-	// began.
-	fromOthers atomic.Int64
+	server     *processes.Process // nil: none
+	gateway    *processes.Process // nil: none
+	// serverPath and gatewayPath are where they listen, if there is a gateway.
+	serverPath, gatewayPath string
+	// called is when each machine last had a call executed by this one, by the machine's number, in
+	// ns since the run began.
+	called [machinesMax]atomic.Int64
+	number int
 }
 
 func (r *run) addMachine(name string) {
@@ -38,14 +44,18 @@ func (r *run) addMachine(name string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	m := &machine{Host: host, ledgerPath: filepath.Join(r.t.TempDir(), "ledger")}
+	folder := r.t.TempDir()
+	m := &machine{Host: host, number: len(r.machines), ledgerPath: filepath.Join(folder, "ledger"), serverPath: filepath.Join(folder, "s"), gatewayPath: filepath.Join(folder, "g")}
 	m.ledger = ledger.Open(r.t, m.ledgerPath, func(key uint64) {
-		if r.callerOf(key).on != m {
-			m.fromOthers.Store(int64(r.now()))
-		}
+		m.called[r.callerOf(key).on.number].Store(int64(r.now()))
 	})
 	r.machines = append(r.machines, m)
-	r.startServer(m)
+}
+
+// startQuietly is start for a program whose log nobody reads as long as all is well.
+func (r *run) startQuietly(m *machine, command ...string) *processes.Process {
+	r.t.Helper()
+	return r.start(m, append([]string{"sh", "-c", `exec "$@" 2>/dev/null`, "sh"}, command...)...)
 }
 
 // start starts a program on a machine, with a monotonic clock that no other program has.
@@ -57,11 +67,45 @@ func (r *run) start(m *machine, command ...string) *processes.Process {
 
 func (r *run) startServer(m *machine) {
 	r.t.Helper()
-	m.server = r.start(m, built.server, "-ledger", m.ledgerPath, "-address", "tls:0.0.0.0:"+port,
-		"-tls-cert", filepath.Join(built.certificates, "server.pem"), "-tls-key", filepath.Join(built.certificates, "server.key"))
-	if !processes.Within(r.t, "a server to start", startTimeout, m.server.Lines.Scan) || !strings.HasPrefix(m.server.Lines.Text(), "ready tls:") {
+	address := []string{"-address", "unix:" + m.serverPath}
+	if !r.gateways {
+		address = []string{"-address", "tls:0.0.0.0:" + port,
+			"-tls-cert", filepath.Join(built.certificates, "server.pem"), "-tls-key", filepath.Join(built.certificates, "server.key")}
+	}
+	m.server = r.start(m, append([]string{built.server, "-ledger", m.ledgerPath}, address...)...)
+	if !processes.Within(r.t, "a server to start", startTimeout, m.server.Lines.Scan) || !strings.HasPrefix(m.server.Lines.Text(), "ready ") {
 		r.t.Fatalf("the server on %s did not start: %q", m.Name, m.server.Lines.Text())
 	}
+}
+
+// startGateway starts a gateway that serves the functions of others and exports those of its own
+// host, if there are any. It finds the other gateways by a cluster of their engines.
+func (r *run) startGateway(m *machine) {
+	r.t.Helper()
+	command := []string{built.command, "gateway", "--host", m.Name, "--plain", "--listen", "unix:" + m.gatewayPath, "--cluster-listen", m.Address.String() + ":6222"}
+	for _, other := range r.machines {
+		if other != m {
+			command = append(command, "--route", "nats://"+other.Address.String()+":6222")
+		}
+	}
+	if m.server != nil {
+		command = append(command, "--export", "test=unix:"+m.serverPath)
+	}
+	m.gateway = r.startQuietly(m, command...)
+}
+
+// awaitFunction waits until a gateway knows the function that is called.
+func (r *run) awaitFunction(m *machine) {
+	r.t.Helper()
+	c, err := client.New("unix:" + m.gatewayPath)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer c.Close()
+	processes.WaitFor(r.t, "the gateway of "+m.Name+" to know what others serve", startTimeout, func() bool {
+		_, err := c.Describe(r.t.Context(), "ledger")
+		return err == nil
+	})
 }
 
 // parameters are those of every address: the certificate is for this name.
@@ -74,6 +118,9 @@ type callerKind struct{ program, address string }
 
 // kinds are the callers that are kept on a machine: to all as equals, to its own first, and to one.
 func (r *run) kinds(on *machine) []callerKind {
+	if r.gateways {
+		return []callerKind{{built.goCaller, "unix:" + on.gatewayPath}, {built.caller, "unix:" + on.gatewayPath}}
+	}
 	var all, others []string
 	for _, m := range r.machines {
 		place := m.Address.String() + ":" + port
@@ -96,8 +143,11 @@ func addressOf(m *machine) string {
 type caller struct {
 	on    *machine
 	to    *machine // the only machine that it can call; nil: all of them
+	kind  callerKind
 	first uint64
 	begun time.Duration // its first call, since the run began; 0 before that
+	// found counts calls by which it found out that a host is away.
+	found map[*fault]int
 }
 
 func (r *run) startCaller(kind callerKind, c *caller) *processes.Process {

@@ -2,6 +2,7 @@ package machines_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +14,7 @@ import (
 // programs are built once for all tests of the package.
 type programs struct {
 	server           string
+	command          string // nearcall, which is built beforehand
 	caller, goCaller string
 	certificates     string
 }
@@ -22,11 +24,19 @@ var built programs
 func TestMain(m *testing.M) { os.Exit(processes.Main(m, build)) }
 
 func build(folder string) error {
+	root, err := filepath.Abs(processes.Root)
+	if err != nil {
+		return err
+	}
 	built = programs{
+		command:      filepath.Join(root, "build/bin/nearcall"),
 		server:       filepath.Join(folder, "testserver"),
 		caller:       filepath.Join(folder, "ledger"),
 		goCaller:     filepath.Join(folder, "gocaller"),
 		certificates: filepath.Join(folder, "certificates"),
+	}
+	if _, err := os.Stat(built.command); err != nil {
+		return fmt.Errorf("the command is missing, which make build makes: %w", err)
 	}
 	if err := processes.BuildLibrary(); err != nil {
 		return err
