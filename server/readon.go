@@ -54,13 +54,14 @@ func (r *reader) readsOn(err error) bool {
 	if !ok || r.memory == nil || !c.calls.draining.Load() || !isTimeout(err) || r.readingOn == readingLast {
 		return false
 	}
-	r.readingOn++
-	if r.readingOn == readingLast {
-		c.calls.awaitIdle()
-		c.output.finish()
-		return carrier.CloseRead() == nil
+	if r.readingOn == readingAll {
+		r.readingOn = readingArrived
+		return true
 	}
-	return true
+	r.readingOn = readingLast
+	c.calls.awaitIdle()
+	c.output.finish()
+	return carrier.CloseRead() == nil
 }
 
 // receiveRest reads what has arrived of a message that has need bytes in all, without waiting. If
