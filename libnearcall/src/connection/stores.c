@@ -135,15 +135,34 @@ void nc_stores_release(nearcall_client *client, const struct nc_stored *stored)
                client->address_text);
 }
 
+/* How many bytes of RELEASEs of stores that were named to nobody the server has not been sent. Some that it was sent
+ * are counted, too, for as long as some of what was in the output behind them is still there. The program's own
+ * requests are not, however many wait: a server may take its time to read them. */
+static size_t bytes_unread(struct nc_connection *connection)
+{
+    struct nc_stores *stores = &connection->stores;
+    if (nc_output_bytes(connection) == 0) {
+        stores->told_before_bytes = stores->told_since_bytes = 0;
+    } else if (connection->written >= stores->told_until) {
+        stores->told_before_bytes = stores->told_since_bytes;
+        stores->told_since_bytes = 0;
+        stores->told_until = connection->written + nc_output_bytes(connection);
+    }
+    return stores->told_before_bytes + stores->told_since_bytes;
+}
+
 int nc_stores_end_reply(nearcall_client *client, bool is_awaited, struct nc_fault *fault)
 {
     struct nc_stores *stores = &client->connection.stores;
-    size_t unread = nc_output_bytes_to_send(&client->connection);
     if (!stores->came.named)
         return 0;
     stores->came.named = false;
-    if (!is_awaited && unread >= NC_PENDING_OUTPUT_BYTES_MAX)
-        return refuse(fault, "stores named to nobody, bytes that wait", unread, "fewer, as RELEASE is read");
+    if (!is_awaited) {
+        size_t unread = bytes_unread(&client->connection);
+        if (unread >= NC_PENDING_OUTPUT_BYTES_MAX)
+            return refuse(fault, "stores named to nobody, bytes of RELEASE that wait", unread, "fewer, as RELEASE is read");
+        stores->told_since_bytes += NC_FRAME_HEADER_BYTES + NC_RELEASE_BYTES;
+    }
     nc_stores_release(client, &stores->came.stored);
     return 0;
 }

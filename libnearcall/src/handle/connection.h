@@ -43,6 +43,10 @@ struct nc_stores {
     int64_t idle_ns; /* when to look for what has not been used for a while; 0: never */
     struct nc_store held[NC_STORE_PLACES];
     int64_t used_ns[NC_STORES_PER_DIRECTION]; /* when a request was written there last */
+    /* RELEASEs of what was named to nobody, and that may still be in the output: those from before told_until was
+     * set, and those since. */
+    size_t told_before_bytes, told_since_bytes;
+    uint64_t told_until; /* the output's end at that time, as frame_end of calls */
     struct {
         bool named; /* and neither used nor given back yet */
         bool is_missing; /* this side has none at that place, nor was one sent */
