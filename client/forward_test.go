@@ -3,11 +3,15 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,6 +223,36 @@ func TestForwardChecksTheDescription(t *testing.T) {
 	reply, err := c.Forward(context.Background(), &request, nil)
 	if err != nil || string(reply.Payload) != "\x09" {
 		t.Errorf("% X, %v", reply.Payload, err)
+	}
+}
+
+// A request of the simple protocol that says its description is refused by the successor of the server that was
+// described, as it is without a server between.
+func TestForwardedSimpleRequestChecksTheDescription(t *testing.T) {
+	var runs atomic.Int32
+	far := openClient(t, serveWith(t, func(s *server.Server) {
+		must(t, s.Register("transfer", func(to, from string) { runs.Add(1) }, server.Params("to", "from")))
+	}))
+	former := transferring(t, "from", "to")
+	near := serveWith(t, func(s *server.Server) { must(t, s.RegisterForwarded(former.JSON(), far.Forward)) })
+	conn, err := net.Dial("unix", strings.TrimPrefix(near, "unix:"))
+	must(t, err)
+	defer conn.Close()
+	must(t, conn.SetDeadline(time.Now().Add(patience)))
+	for _, d := range []string{`,"d":"` + former.Hash + `"`, ""} {
+		request := `{"f":"transfer","a":["alice","bob"]` + d + `}`
+		_, err = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...))
+		must(t, err)
+		var size [4]byte
+		_, err = io.ReadFull(conn, size[:])
+		must(t, err)
+		answer := make([]byte, binary.BigEndian.Uint32(size[:]))
+		_, err = io.ReadFull(conn, answer)
+		must(t, err)
+		refused := strings.Contains(string(answer), `"ABORTED"`) && strings.Contains(string(answer), `"not executed"`)
+		if checked := d != ""; refused != checked || (runs.Load() == 0) != checked {
+			t.Errorf("%s is answered with %s after %d runs", request, answer, runs.Load())
+		}
 	}
 }
 

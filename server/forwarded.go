@@ -87,13 +87,20 @@ func (r *reader) toForward(f *function) *forward.Request {
 	return made
 }
 
+// toForward returns what is passed on of a request of the simple protocol, which has no extensions.
+// The hash that its caller gave has been found to be that of f. It travels as the check, because the
+// server that runs the function may have another one by now.
+func (r *simpleRequest) toForward(f *function) *forward.Request {
+	made := &forward.Request{Function: f.name, Codec: intercept.JSON}
+	if r.hasDescription {
+		made.Check = f.check
+	}
+	return made
+}
+
 // callForwarded passes the call on. Preconditions: e.called is set.
 func (e *execution) callForwarded(ctx context.Context) error {
 	request := e.forwarded
-	if request == nil {
-		// The simple protocol has neither extensions nor checks.
-		request = &forward.Request{Function: e.function.name, Codec: intercept.Codec(e.codec)}
-	}
 	request.Payload = e.payload
 	reply, err := e.function.forward(ctx, request, e.scratch[:0])
 	request.Payload = nil

@@ -124,6 +124,13 @@ func TestForwardedRequest(t *testing.T) {
 	if request := got.Load(); request.Codec != intercept.JSON || request.Check != 0 || len(request.Extensions) > 0 {
 		t.Errorf("passed on from the simple protocol: %+v", request)
 	}
+	// The beginning of a hash says by which description a request was written, too.
+	simple.pending = nil
+	simple.send(simpleRequest(`{"f":"pass","a":["AA"],"d":"` + f.Hash[:8] + `"}`))
+	simple.receive()
+	if request := got.Load(); request.Codec != intercept.JSON || request.Check != f.Check() || string(request.Payload) != `["AA"]` {
+		t.Errorf("passed on from the simple protocol with a hash: %+v", request)
+	}
 }
 
 // A request of another description never travels.

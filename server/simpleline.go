@@ -110,6 +110,9 @@ func (c *connection) newSimple(ctx context.Context, number uint64, request *simp
 	}
 	e := &execution{server: c.server, connection: c, id: number, function: f, codec: wire.CodecJSON, payload: request.arguments}
 	e.context = &callContext{function: f, origin: &c.origin, deadlineNs: deadlineNs}
+	if f.forward != nil {
+		e.forwarded = request.toForward(f)
+	}
 	return e, nil
 }
 
