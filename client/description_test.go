@@ -57,6 +57,41 @@ func beginTransfer(c *client.Client) <-chan error {
 	return done
 }
 
+// Describe starts no function, so none was executed, however far the question or its answer came.
+func TestDescribeExecutesNothing(t *testing.T) {
+	for name, row := range map[string]struct {
+		sent int // bytes of the answer
+		ends bool
+		code status.Code
+	}{
+		"nothing, then the end":     {0, true, status.Unavailable},
+		"a part, then the end":      {wire.HeaderBytes + 2, true, status.Unavailable},
+		"nothing, then no patience": {0, false, status.Cancelled},
+		"a part, then no patience":  {wire.HeaderBytes + 2, false, status.Cancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := describingPeer(t)
+			c := p.client(client.WithAttempts(1))
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() {
+				_, err := c.Describe(ctx, "transfer")
+				done <- err
+			}()
+			conn := p.serveDescribing()
+			answer := described(t, conn.expect(wire.Resolve), func(string, string) {})
+			conn.write(answer.Append(nil)[:row.sent])
+			if row.ends {
+				conn.end()
+			} else {
+				cancel()
+			}
+			expectFailure(t, <-done, row.code, status.OutcomeNotExecuted)
+		})
+	}
+}
+
 func TestRequestsSayTheirDescription(t *testing.T) {
 	p := describingPeer(t)
 	c, f := p.client(), transferring(t, "from", "to")

@@ -114,7 +114,8 @@ func (c *Client) Describe(ctx context.Context, name string) (*Function, error) {
 	r := c.take()
 	defer c.core.give(r)
 	if failure := c.core.exchange(ctx, r, wire.Resolve, wire.CodecRaw, name, []byte(name)); failure != nil {
-		return nil, failure
+		// However far the question came: it starts no function.
+		return nil, failure.With(status.OutcomeNotExecuted)
 	}
 	f, failure := readDescription(r)
 	if failure != nil {
