@@ -48,7 +48,8 @@ NEARCALL_API int nearcall_interruptible_check(nearcall_client *client, int (*che
  * If the handler came while the function slept, as nearly all do that interrupt a call,
  * nothing is lost but the connection. If it came at any other moment, memory may be
  * half changed there: it is not touched again, and is never freed. A few descriptors that
- * came with a reply at that moment may then stay open, too. A handler that came within
+ * came with a reply at that moment may then stay open, too, and so may a socket that was
+ * made or closed at that very moment, or by which a host's name was looked up. A handler that came within
  * malloc(3) leaves the whole program in a state in which it can only end, as POSIX says; so
  * does one that came while a Go function ran in this thread. One that came within OpenSSL may
  * leave a lock of OpenSSL taken, for which later calls over TLS would wait for ever.

@@ -1,6 +1,8 @@
 /* Functions that a signal's handler leaves by siglongjmp(3): where the function slept nothing is lost but
  * the connection, and at every other moment there is, nothing but memory. Linked with --wrap. */
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <sys/mman.h>
@@ -262,6 +264,7 @@ WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, m
 WRAP(int, sched_yield, (void), ())
 
 struct moment {
+    void (*leave)(const struct moment *moment); /* and ends the child */
     const char *address;
     uint32_t flags;
     int calls; /* before it; without any the handle connects */
@@ -299,8 +302,25 @@ static void at_moment(const struct moment *moment)
         call_echo(data, moment->bytes);
     nearcall_close(client);
     CHECK(!test_has_mapping("nearcall-caller"));
-    int lost = test_open_descriptors() - before;
-    CHECK(lost == 0 || (lost == 1 && moment->calls == 0)); /* one that was being opened */
+    CHECK_INT(test_open_descriptors(), before);
+    _exit(0);
+}
+
+/* While it connects to a host that accepts nothing. */
+static void at_moment_of_connecting(const struct moment *moment)
+{
+    nearcall_reply reply;
+    int before = test_open_descriptors();
+    client = test_open(moment->address, moment->flags);
+    if (sigsetjmp(back, 1) == 0) {
+        countdown = moment->at;
+        CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 50, &reply), NEARCALL_E_DEADLINE_EXCEEDED);
+        countdown = 0;
+        _exit(NO_SUCH_MOMENT);
+    }
+    CHECK_INT(nearcall_abandon(client), 1);
+    nearcall_close(client);
+    CHECK_INT(test_open_descriptors(), before);
     _exit(0);
 }
 
@@ -311,18 +331,35 @@ static bool is_survived(const struct moment *moment)
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0)
-        at_moment(moment);
+        moment->leave(moment);
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == NO_SUCH_MOMENT));
     return WEXITSTATUS(status) == 0;
 }
 
-static void at_every_moment(const char *address, uint32_t flags, int calls, size_t bytes, int at_least)
+static void survive_all(struct moment moment, int at_least)
 {
-    struct moment moment = {address, flags, calls, bytes, 1};
     while (moment.at < MOMENTS && is_survived(&moment))
         moment.at++;
     CHECK(moment.at > at_least && moment.at < MOMENTS);
+}
+
+static void at_every_moment(const char *address, uint32_t flags, int calls, size_t bytes, int at_least)
+{
+    survive_all((struct moment){at_moment, address, flags, calls, bytes, 1}, at_least);
+}
+
+static void at_every_moment_over_tcp(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(at);
+    char address[64];
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof(at)) == 0);
+    CHECK(listen(listener, 2 * MOMENTS) == 0 && getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
+    snprintf(address, sizeof(address), "tcp:127.0.0.1:%d", ntohs(at.sin_port));
+    survive_all((struct moment){at_moment_of_connecting, address, 0, 0, 0, 1}, 6);
+    close(listener);
 }
 
 int main(void)
@@ -345,5 +382,6 @@ int main(void)
     at_every_moment(server.address, NEARCALL_SPIN_OFF, 40, 5, 4); /* enough for shared memory */
     at_every_moment(server.address, NEARCALL_SPIN_OFF, 40, 90000, 4);
     server_stop(&server);
+    at_every_moment_over_tcp();
     return 0;
 }

@@ -1,6 +1,7 @@
 /* A function that a signal's handler has left by longjmp(3): it is never left otherwise, and the handle
  * stays busy. */
 #include <string.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "calls/calls.h"
@@ -25,11 +26,21 @@ static void end_sleeper(nearcall_client *client)
     nc_writer_drop(client);
 }
 
+/* The connection may have it already, which then closes it. */
+static void close_half_opened(nearcall_client *client)
+{
+    int fd = client->opening;
+    client->opening = -1;
+    if (fd >= 0 && fd != client->connection.fd)
+        close(fd);
+}
+
 /* Only what the kernel has is given back: descriptors and mappings, whose numbers are stored, and
  * forgotten, at once. What OpenSSL has may be between two of its own steps. */
 static void end_half_way(nearcall_client *client)
 {
     client->connection.tls = NULL;
+    close_half_opened(client);
     nc_connection_close_socket(client);
     nc_memory_abandon(&client->connection.memory);
     nc_stores_close(&client->connection.stores);

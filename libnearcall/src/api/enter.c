@@ -40,6 +40,7 @@ void nc_after_fork(nearcall_client *client)
     nc_connection_orphan(client, trust_memory); /* first: there is room for what follows then */
     nc_endpoints_orphan(client, trust_memory);
     nc_watch_after_fork(client);
+    client->opening = -1; /* the parent's, and whether the number still means it here nobody knows */
     client->waiting = NULL;
     client->connects = false;
     client->sync.asking.is_possible = false; /* the call is the parent's, which may send it again */

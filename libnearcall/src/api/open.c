@@ -128,7 +128,7 @@ NEARCALL_API int nearcall_open(nearcall_client **ret_client, const char *address
     *ret_client = client;
     if (!client)
         return NEARCALL_E_RESOURCE_EXHAUSTED;
-    client->connection.fd = -1;
+    client->opening = client->connection.fd = -1;
     nc_watch_init(&client->watch);
     nc_calls_init(&client->calls);
     nc_stores_init(&client->connection.stores);

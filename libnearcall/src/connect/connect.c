@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -150,21 +151,28 @@ static void connected(nearcall_client *client)
         say_hello(client, client->connection.transport->is_secure ? nc_secure_begin(client) : 0);
 }
 
-/* Remembers which socket the number means; see nc_connection_orphan(). */
-static bool adopt(nearcall_client *client, int fd)
+/* Makes client->opening the connection's, and remembers which socket the number means; see
+ * nc_connection_orphan(). */
+static bool adopt(nearcall_client *client)
 {
+    struct nc_connection *connection = &client->connection;
     struct stat status;
+    int fd = client->opening;
     if (fstat(fd, &status) != 0) {
         int error = errno;
+        client->opening = -1;
         close(fd);
         connect_failed(client, error);
         return false;
     }
-    client->connection.fd = fd;
-    client->connection.device = status.st_dev;
-    client->connection.inode = status.st_ino;
+    connection->device = status.st_dev;
+    connection->inode = status.st_ino;
+    atomic_signal_fence(memory_order_seq_cst); /* a handler that leaves here finds the number with what it means */
+    connection->fd = fd;
     if (client->endpoints)
         nc_endpoint_keep_socket(client);
+    atomic_signal_fence(memory_order_seq_cst); /* and finds it in one place at least */
+    client->opening = -1;
     nc_identity_begin(client);
     return true;
 }
@@ -184,8 +192,7 @@ static void try_candidates(nearcall_client *client, int error)
 {
     struct nc_connection *connection = &client->connection;
     for (;; connection->candidate++) {
-        int fd = -1;
-        int r = connection->transport->connect(&client->address, connection->candidate, &fd);
+        int r = connection->transport->connect(&client->address, connection->candidate, &client->opening);
         if (r == NC_NO_FURTHER_ADDRESS) {
             connect_failed(client, error);
             return;
@@ -196,7 +203,7 @@ static void try_candidates(nearcall_client *client, int error)
         }
         if (r == 0 || r == EINPROGRESS) {
             connection->state = NC_CONNECTING;
-            if (adopt(client, fd) && r == 0)
+            if (adopt(client) && r == 0)
                 connected(client);
             return;
         }

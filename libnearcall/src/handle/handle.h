@@ -59,6 +59,9 @@ struct nearcall_client {
     struct nc_tls *tls; /* of a "tls:" address; NULL otherwise */
     bool plain_told; /* that calls leave this machine in plain text */
     struct nc_embed embed;
+    /* A socket that is being made and is not the connection's yet, or is so already; -1: none is. It is kept for
+     * nearcall_abandon(), for which the number would be lost otherwise. */
+    int opening;
     struct nc_connection connection;
     struct nc_calls calls;
     /* Its user was told what to watch, or will be without asking: so that the

@@ -41,15 +41,15 @@ static void set_options(int fd, uint32_t silence_ms)
 
 static int connect_to(const struct addrinfo *to, uint32_t silence_ms, int *ret_fd)
 {
-    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = *ret_fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return errno;
     set_options(fd, silence_ms);
     int error = connect(fd, to->ai_addr, to->ai_addrlen) == 0 ? 0 : errno;
-    if (error == 0 || error == EINPROGRESS)
-        *ret_fd = fd;
-    else
+    if (error != 0 && error != EINPROGRESS) {
+        *ret_fd = -1;
         close(fd);
+    }
     return error;
 }
 

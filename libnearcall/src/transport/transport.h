@@ -19,8 +19,9 @@ struct nc_transport {
      * number `candidate` and begins to connect it. 0: connected, EINPROGRESS: under
      * way, EAGAIN: the server's queue is full, another errno: failed, or
      * NC_LOOKUP_FAILED and less: the name of its host is not to be had;
-     * NC_NO_FURTHER_ADDRESS: there are fewer candidates. *ret_fd is set for 0 and
-     * EINPROGRESS only. */
+     * NC_NO_FURTHER_ADDRESS: there are fewer candidates. *ret_fd has the socket as soon
+     * as there is one, because a signal's handler may leave the function, and is -1
+     * while there is none. For 0 and EINPROGRESS it is the caller's. */
     int (*connect)(const struct nc_address *address, unsigned candidate, int *ret_fd);
 
     /* Learns the user the server runs as and the owner of the place where it

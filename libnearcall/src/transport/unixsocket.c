@@ -28,15 +28,14 @@ static int begin_connect(const struct nc_address *address, unsigned candidate, i
     socklen_t to_bytes = fill(&to, address);
     if (candidate > 0)
         return NC_NO_FURTHER_ADDRESS;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = *ret_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return errno;
     nc_rights_refuse(fd); /* before anybody can send any */
-    if (connect(fd, (struct sockaddr *)&to, to_bytes) == 0) {
-        *ret_fd = fd;
+    if (connect(fd, (struct sockaddr *)&to, to_bytes) == 0)
         return 0;
-    }
     int error = errno;
+    *ret_fd = -1;
     close(fd);
     return error;
 }
