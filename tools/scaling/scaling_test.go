@@ -56,3 +56,37 @@ func TestPageIsFilled(t *testing.T) {
 		t.Error("a table that nobody computes is accepted")
 	}
 }
+
+func TestServersUsed(t *testing.T) {
+	for others, want := range map[int]float64{0: 0, 2: 2, 16: 16, 17: 17} {
+		if got := serversUsed(others); got < want-0.01 || got > want+0.01 {
+			t.Errorf("%.2f of %d servers are used, want %.2f", got, others, want)
+		}
+	}
+	// Each function draws 16 of very many servers, hardly ever the same.
+	if got, most := serversUsed(1e6), float64(placesPerDistance*functionsPerServer); got > most || got < 0.99*most {
+		t.Errorf("%.0f of a million servers are used, want nearly %.0f", got, most)
+	}
+}
+
+// What a program subscribes to is known to its engine, and each connection has two ends.
+func TestShapesHoldTogether(t *testing.T) {
+	for _, s := range shapes(1_000) {
+		if s.known < ownSubjects+sharedSubjects || s.connections() < 2 || 2*s.inAll < s.engines {
+			t.Errorf("%s: %+v", s.name, s)
+		}
+	}
+	if mesh := shapes(10)[0]; mesh.inAll != 45*routesPerPair || mesh.known != 10*(15+functionsPerServer) {
+		t.Errorf("ten engines of one cluster: %+v", mesh)
+	}
+}
+
+func TestBoundsAreFirstOnes(t *testing.T) {
+	last := 0
+	for _, b := range bounds() {
+		if b.hosts < last || b.hosts <= zoneCount || b.hosts >= hostsMost {
+			t.Errorf("%s: with %d hosts, after %d", b.name, b.hosts, last)
+		}
+		last = b.hosts
+	}
+}

@@ -10,7 +10,7 @@ const seed = 1
 const heading = "p50 ms | p99 ms | p99.9 ms | leave the host | leave the zone | busiest host |\n"
 
 // tables are those of the page, by name.
-var tables = map[string]func() string{"lists": lists, "loads": loads, "full": full, "uneven": uneven, "cut": cut}
+var tables = map[string]func() string{"lists": lists, "gateways": gateways, "engines": engines, "passed": passed, "breaks": breaks, "loads": loads, "full": full, "uneven": uneven, "cut": cut}
 
 // loads compares policies at several loads that are the same on all hosts.
 func loads() string {
