@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	peersPace = pace{rounds: 6, length: 200 * time.Millisecond, warmUp: 100 * time.Millisecond}
+	peersPace = pace{rounds: 5, length: 200 * time.Millisecond, warmUp: 100 * time.Millisecond}
 	// Fewer and longer: a call of so much takes as long as a round of others.
 	heavyPeersPace = pace{rounds: 3, length: 200 * time.Millisecond, warmUp: 50 * time.Millisecond}
 )

@@ -133,7 +133,7 @@ var rowWords = map[string]func(t tools, row *rowPlan, value string){
 func (t tools) caller(kind, mode string) []string {
 	return map[string][]string{
 		"c": {t.built("caller"), mode}, "go": {t.built("gocaller"), mode}, "cgo": {t.built("cgocaller"), mode},
-		"many": {t.built("many")}, "peer": {t.peerProgram(mode), "call"},
+		"many": {t.built("many")}, "peer": {t.peerProgram(mode), "call"}, "floor": {t.peerProgram(mode), "call"},
 		"perl":   {t.perl, "-Mblib=" + filepath.Join(t.root, "build/perl"), filepath.Join(t.root, "benchmarks/callers/caller.pl"), mode},
 		"python": {t.python, filepath.Join(t.root, "benchmarks/callers/caller.py"), mode},
 	}[kind]
@@ -240,6 +240,9 @@ func (t tools) addLine(g *group, line string, ofRows []string) {
 		panic(fmt.Sprintf("rows.txt: %q: there is no such server, route or caller", line))
 	}
 	row := plan(words[0], number(words[1]), server, by, t.caller(how[0], how[1]))
+	if how[0] == "floor" {
+		row.notMeasured = t.whyNotBuilt(peerNamed(how[1]))
+	}
 	for _, argument := range how[2:] {
 		if strings.Contains(argument, "*") {
 			argument = strconv.Itoa(number(argument))

@@ -18,6 +18,7 @@ type serverPlan struct {
 	program string // as benchmarks/run built it; "": none is started for the row alone
 	peer    bool   // whether it is a peer's
 	web     bool   // whether web starts it, and clients of the web connect to it
+	gateway bool   // whether it is a gateway, with what works for it
 	library string // what callers load instead
 	// serves is whether it serves Nearcall's functions, and so takes flags; a floor takes an
 	// address alone.
@@ -56,6 +57,7 @@ var servers = map[string]serverPlan{
 	"peer": {peer: true}, "resident": residentServer, "library": testLibrary, "empty": {library: "libempty.so"},
 	"web": webServer, "front": frontServer, "nginx": proxyServer, "nginx-plain": plainProxy,
 	"floor-direct": floorDirect, "floor-handed": floorHanded,
+	"nats": {program: "nats", peer: true}, "gateway": remoteGateway, "gateway-local": localGateway,
 }
 
 // anyPort is where servers of a scheme listen at a port of this machine, which they tell.
@@ -140,6 +142,8 @@ func (s *scene) startServer(row rowPlan) error {
 		return nil
 	case p.web:
 		return s.startWeb(p)
+	case p.gateway:
+		return s.startGateway(p)
 	case p == residentServer:
 		return s.startResident()
 	case p.program == "":
@@ -155,8 +159,7 @@ func (s *scene) startServer(row rowPlan) error {
 			return err
 		}
 	}
-	s.sockets++
-	command := s.command(p, filepath.Join(s.folder, fmt.Sprintf("%d.sock", s.sockets)))
+	command := s.command(p, s.nextSocket())
 	if _, err := os.Stat(command[0]); err != nil {
 		return fmt.Errorf("the server of this row is not there: %w", err)
 	}

@@ -187,22 +187,28 @@ func startAt(hostPort string, command ...string) (*process.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := awaitPort(p, hostPort); err != nil {
+		p.Stop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// awaitPort waits until a program listens or has ended.
+func awaitPort(p *process.Process, hostPort string) error {
 	deadline := time.After(process.ReadyTimeout)
 	for {
 		c, err := net.Dial("tcp", hostPort)
 		if err == nil {
-			return p, c.Close()
+			return c.Close()
 		}
 		select {
 		case <-p.Ended():
-			err = p.End()
+			return p.End()
 		case <-deadline:
-			err = fmt.Errorf("nobody listens after %v: %w%s", process.ReadyTimeout, err, p.Complaints())
+			return fmt.Errorf("nobody listens after %v: %w%s", process.ReadyTimeout, err, p.Complaints())
 		case <-time.After(portPeriod):
-			continue
 		}
-		p.Stop()
-		return nil, err
 	}
 }
 

@@ -76,6 +76,10 @@ func testPeer(t *testing.T, peer peerlist.Peer, folder string) {
 		}
 	}
 	testCaller(t, program, server.Said)
+	if peer.Name == "nats" { // whose program is a floor as well, with the broker apart
+		apart := start(t, program, "serve", "unix:"+filepath.Join(sockets, "apart"))
+		testCaller(t, program, apart.Said)
+	}
 	if peer.Hosts {
 		testCaller(t, program, "start:"+filepath.Join(sockets, "started"))
 	}
