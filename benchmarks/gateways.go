@@ -19,6 +19,22 @@ var (
 	localGateway = serverPlan{program: "gateway, local", gateway: true}
 )
 
+// forwardServer passes calls on to a testserver, without gateways and NATS.
+var forwardServer = serverPlan{program: "forwarder", serves: true}
+
+func (s *scene) startForwarder() error {
+	server, err := s.start(s.command(testServer, s.nextSocket())...)
+	if err := s.also(server, err); err != nil {
+		return err
+	}
+	forwarder, err := s.start(s.built(forwardServer.program), "unix:"+s.nextSocket(), server.Said)
+	if err != nil {
+		return err
+	}
+	forwarder.Behind, s.servers[forwardServer] = server, forwarder
+	return nil
+}
+
 // startGateway starts the gateway that callers use, and what works for it.
 func (s *scene) startGateway(p serverPlan) error {
 	free, err := freePorts(1)
