@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -15,6 +16,8 @@ import (
 var (
 	// Of another host than testserver, whose functions a second gateway exports.
 	remoteGateway = serverPlan{program: "gateway", gateway: true}
+	// The same, and the gateway that callers use calls testserver itself, by TLS.
+	directGateway = serverPlan{program: "gateway, direct", gateway: true}
 	// Of the same host, and exports them itself.
 	localGateway = serverPlan{program: "gateway, local", gateway: true}
 )
@@ -41,31 +44,71 @@ func (s *scene) startGateway(p serverPlan) error {
 	if err != nil {
 		return err
 	}
-	server, err := s.start(s.command(testServer, s.nextSocket())...)
-	if err := s.also(server, err); err != nil {
+	path, engine := s.nextSocket(), free[0]
+	callers := []string{"--host", "callers", "--listen", "unix:" + path, "--engine-listen", engine}
+	server, export, err := s.exported(p)
+	if err != nil {
 		return err
 	}
-	path, export := s.nextSocket(), []string{"--export", "bench=" + server.Said}
-	callers := []string{"--host", "callers", "--listen", "unix:" + path, "--engine-listen", free[0]}
-	if p == localGateway {
+	switch p {
+	case localGateway:
 		callers = append(callers, export...)
+	case directGateway:
+		callers = append(callers, "--direct", "gateways", "--ca", certificates(s.folder).authority())
 	}
 	gateway, err := s.gateway(callers...)
 	if err != nil {
 		return err
 	}
-	gateway.Said, gateway.Behind, s.servers[p] = "unix:"+path, server, gateway
-	if p == remoteGateway {
-		if err := awaitPort(gateway, free[0]); err != nil { // it would try again after a while
-			return err
-		}
-		other, err := s.gateway(append(export, "--host", "functions", "--nats", "nats://"+free[0])...)
-		if err := s.also(other, err); err != nil {
-			return err
-		}
-		gateway.Behind, other.Behind = other, server
+	gateway.Said, gateway.Behind = "unix:"+path, server
+	if p != localGateway {
+		err = s.startOther(gateway, engine, export)
 	}
-	return awaitEcho(gateway)
+	if err == nil {
+		err = awaitEcho(gateway)
+	}
+	if err != nil {
+		gateway.Stop()
+		return err
+	}
+	s.servers[p] = gateway
+	return nil
+}
+
+// startOther starts the gateway of the host that has the function.
+func (s *scene) startOther(gateway *process.Process, engine string, export []string) error {
+	if err := awaitPort(gateway, engine); err != nil { // the other would try again after a while
+		return err
+	}
+	other, err := s.gateway(append(export, "--host", "functions", "--nats", "nats://"+engine)...)
+	if err := s.also(other, err); err != nil {
+		return err
+	}
+	gateway.Behind, other.Behind = other, gateway.Behind
+	return nil
+}
+
+// exported starts a testserver, and returns the options by which a gateway exports it. What is
+// called directly is another, which listens by TLS: a testserver has one address.
+func (s *scene) exported(p serverPlan) (*process.Process, []string, error) {
+	server, err := s.start(s.command(testServer, s.nextSocket())...)
+	if err := s.also(server, err); err != nil {
+		return nil, nil, err
+	}
+	if p != directGateway {
+		return server, []string{"--export", "bench=" + server.Said}, nil
+	}
+	if err := certificates(s.folder).write(); err != nil {
+		return nil, nil, err
+	}
+	far, err := s.start(s.command(servers["test-tls"], s.nextSocket())...)
+	if err := s.also(far, err); err != nil {
+		return nil, nil, err
+	}
+	server.Behind = far
+	text := fmt.Sprintf("[[export]]\nname = \"bench\"\naddress = %q\ndirect = %q\n", server.Said, far.Said)
+	path := filepath.Join(s.folder, "gateway.toml")
+	return server, []string{"--config", path}, os.WriteFile(path, []byte(text), 0o600)
 }
 
 // nextSocket is the path of one that no server has.
@@ -93,9 +136,14 @@ func awaitEcho(gateway *process.Process) error {
 		if err == nil {
 			return nil
 		}
+		for one := gateway; one != nil; one = one.Behind {
+			select {
+			case <-one.Ended():
+				return one.End()
+			default:
+			}
+		}
 		select {
-		case <-gateway.Ended():
-			return gateway.End()
 		case <-ctx.Done():
 			return fmt.Errorf("the gateway passes no calls on after %v: %w%s", process.ReadyTimeout, err, gateway.Complaints())
 		case <-time.After(portPeriod):

@@ -57,7 +57,7 @@ var servers = map[string]serverPlan{
 	"peer": {peer: true}, "resident": residentServer, "library": testLibrary, "empty": {library: "libempty.so"},
 	"web": webServer, "front": frontServer, "nginx": proxyServer, "nginx-plain": plainProxy,
 	"floor-direct": floorDirect, "floor-handed": floorHanded,
-	"nats": {program: "nats", peer: true}, "gateway": remoteGateway, "gateway-local": localGateway, "forward": forwardServer,
+	"nats": {program: "nats", peer: true}, "gateway": remoteGateway, "gateway-direct": directGateway, "gateway-local": localGateway, "forward": forwardServer,
 }
 
 // anyPort is where servers of a scheme listen at a port of this machine, which they tell.
