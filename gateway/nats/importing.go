@@ -54,7 +54,9 @@ type importing struct {
 	current   *generation
 	renewedMs uint64
 	leftovers bool // what is served is not what there is
-	serving   sync.WaitGroup
+	// stopped is set when no other server may begin, because stop waits for those that there are.
+	stopped bool
+	serving sync.WaitGroup
 }
 
 func newImporting(g *Gateway) *importing {
@@ -186,8 +188,11 @@ func (i *importing) leadLocked(offers map[string]*offer) {
 }
 
 // renewLocked serves the functions that are known by a new server, and lets the former one finish
-// its calls.
+// its calls. A gateway that stops begins none.
 func (i *importing) renewLocked() error {
+	if i.stopped {
+		return nil
+	}
 	s, err := server.New(i.options()...)
 	if err != nil {
 		return err
@@ -251,10 +256,11 @@ func (i *importing) stop() {
 	if i.door == nil {
 		return
 	}
-	_ = i.door.close()
 	i.mu.Lock()
 	current := i.current
+	i.stopped = true
 	i.mu.Unlock()
+	_ = i.door.close()
 	if current != nil {
 		_ = current.server.Shutdown(context.Background())
 	}
