@@ -29,11 +29,13 @@ const (
 )
 
 // startEmbedded starts the gateway's own engine.
-func startEmbedded(e *Embedded, name string, log *slog.Logger) (*engine.Server, error) {
-	options, err := e.options(name)
+func startEmbedded(config *Config, log *slog.Logger) (*ownEngine, error) {
+	options, err := config.Engine.Embedded.options(config.Name)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: embedded engine: %w", err)
 	}
+	users := newEngineUsers(config.Prefix)
+	options.CustomClientAuthentication = users
 	made, err := engine.NewServer(options)
 	if err != nil {
 		return nil, fmt.Errorf("gateway: embedded engine: %w", err)
@@ -47,7 +49,7 @@ func startEmbedded(e *Embedded, name string, log *slog.Logger) (*engine.Server, 
 			return nil, fmt.Errorf("gateway: embedded engine: %w", cmp.Or(err, errors.New("it does not get ready")))
 		}
 	}
-	return made, nil
+	return &ownEngine{made, users.password}, nil
 }
 
 // options are those of the engine for what was configured.

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	engine "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/nearcall/nearcall/gateway/nats/internal/bus"
@@ -20,7 +19,7 @@ import (
 // A link is a gateway's connection to its engine. It is made anew by itself whenever it is lost.
 type link struct {
 	log      *slog.Logger
-	embedded *engine.Server // nil if the engine runs elsewhere
+	embedded *ownEngine // nil if the engine runs elsewhere
 	// came is called in a goroutine of the engine's library whenever there is a connection.
 	came func()
 
@@ -45,10 +44,10 @@ func connect(config *Config, log *slog.Logger, came func()) (*link, error) {
 	}
 	urls := config.Engine.URLs
 	if len(urls) == 0 {
-		if l.embedded, err = startEmbedded(&config.Engine.Embedded, config.Name, log); err != nil {
+		if l.embedded, err = startEmbedded(config, log); err != nil {
 			return nil, err
 		}
-		options = append(options, nats.InProcessServer(l.embedded))
+		options = append(options, nats.InProcessServer(l.embedded), nats.UserInfo(ownUser, l.embedded.password))
 	}
 	if l.Conn, err = nats.Connect(strings.Join(urls, ","), options...); err != nil {
 		l.stopEmbedded()

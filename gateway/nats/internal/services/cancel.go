@@ -13,6 +13,7 @@ import (
 // Calls finds the calls of a gateway that have names, so that they can be cancelled. It is safe
 // for several goroutines.
 type Calls struct {
+	prefix       string
 	subscription *nats.Subscription
 	mu           sync.Mutex
 	named        map[string]map[*namedCall]struct{}
@@ -26,7 +27,7 @@ var errCancelled = status.Errorf(status.Cancelled, "the call was cancelled by a 
 
 // NewCalls listens for cancellations.
 func NewCalls(connection *nats.Conn, prefix string) (*Calls, error) {
-	c := &Calls{named: map[string]map[*namedCall]struct{}{}}
+	c := &Calls{prefix: prefix, named: map[string]map[*namedCall]struct{}{}}
 	var err error
 	c.subscription, err = connection.Subscribe(cancelSubjects(prefix), c.onCancel)
 	return c, err
@@ -65,7 +66,7 @@ func (c *Calls) onCancel(m *nats.Msg) {
 		call.cancel(errCancelled)
 	}
 	c.mu.Unlock()
-	if found && m.Reply != "" {
+	if found && m.Reply != "" && mayAnswer(c.prefix, m.Reply) {
 		_ = m.Respond(nil) // An engine that is gone has no use for it.
 	}
 }

@@ -32,6 +32,9 @@ func (s *Service) subscribeControl() error {
 // tell answers with a document. An engine that is gone has no use for the answer, so its error does
 // not matter.
 func (s *Service) tell(m *nats.Msg, document any) {
+	if !mayAnswer(s.config.Prefix, m.Reply) {
+		return
+	}
 	text, err := json.Marshal(document)
 	if most := s.config.Connection.MaxPayload(); err == nil && int64(len(text)) > most {
 		err = fmt.Errorf("the document has %d bytes; this engine takes %d (max_payload)", len(text), most)

@@ -36,6 +36,10 @@ func (e *endpoint) receive(m *nats.Msg) {
 		e.service.config.Logger.Debug("a request without a reply subject is not run", "subject", m.Subject)
 		return
 	}
+	if !mayAnswer(e.service.config.Prefix, m.Reply) {
+		e.service.config.Logger.Debug("a request with a reply subject of gateways is not run", "subject", m.Subject, "reply", m.Reply)
+		return
+	}
 	workers := e.service.config.Workers
 	if !workers.take() {
 		failure := status.Errorf(status.ResourceExhausted, "the gateway works on %d requests from NATS, which is its limit; try again, or raise it (workers)", workers.Most()).With(status.OutcomeNotExecuted)

@@ -49,3 +49,9 @@ func (n *names) endpoint(function string) string {
 
 // cancelSubjects returns what the subjects of all cancellations match.
 func cancelSubjects(prefix string) string { return prefix + ".cancel.*" }
+
+// mayAnswer reports whether a subject may be answered at. The gateway may publish where those who
+// ask may not: with a reply subject of gateways they would make it say there what they choose.
+func mayAnswer(prefix, reply string) bool {
+	return !strings.HasPrefix(reply, prefix+".")
+}

@@ -199,6 +199,23 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// Nobody gets the gateway to publish at subjects of gateways, by asking for an answer there.
+func TestReplySubjectsOfGateways(t *testing.T) {
+	s := start(t, serve(t, registerAll), services.Config{})
+	got, err := s.caller.SubscribeSync("nearcall.member")
+	must(t, err)
+	for _, subject := range []string{"nearcall.f.demo.identity", "$SRV.PING.demo"} {
+		must(t, s.caller.PublishRequest(subject, "nearcall.member", []byte(`{"v": 1}`)))
+		_, err := s.caller.Request(subject, nil, patience) // comes behind the other
+		must(t, err)
+	}
+	s.Stop(ended()) // everything was answered
+	must(t, s.caller.FlushTimeout(patience))
+	if many, _, _ := got.Pending(); many != 0 {
+		t.Errorf("%d answers", many)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	s := start(t, serve(t, registerAll), services.Config{})
 	f := failed(t, s.call(t, "fail", `[5, "there is no \"blue\""]`), "404", "NOT_FOUND", "executed", `there is no "blue"`)
