@@ -110,10 +110,10 @@ type Embedded struct {
 	// this one becomes, such as "nats-leaf://b.example:7422".
 	LeafListen string
 	Leafs      []string
-	// TLS are the files for all of these connections. Servers of a cluster need certificates of
-	// the authorities that are named.
+	// TLS are the files for all of these connections. With Authorities everybody who connects
+	// needs a certificate of one of them. Ports that other machines can reach demand that.
 	TLS TLS
-	// Plain permits ports without TLS that other machines can reach.
+	// Plain permits ports that other machines can reach without a certificate, or without TLS.
 	Plain bool
 }
 

@@ -76,7 +76,7 @@ func (e *Embedded) options(name string) (*engine.Options, error) {
 		if l.at == "" || l.at == noListener {
 			continue
 		}
-		if *l.host, *l.port, err = e.place(l.at, secure != nil); err != nil {
+		if *l.host, *l.port, err = e.place(l.at); err != nil {
 			return nil, err
 		}
 		*l.secure = secure.Clone()
@@ -137,8 +137,9 @@ func (e *Embedded) secure() (*tls.Config, error) {
 	return made, err
 }
 
-// place returns where to listen. What other machines can reach has TLS, unless that was permitted.
-func (e *Embedded) place(at string, secure bool) (host string, port int, err error) {
+// place returns where to listen. What other machines can reach demands certificates of authorities
+// that are named, unless that was permitted: a certificate of its own alone would let anybody in.
+func (e *Embedded) place(at string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(at)
 	if err != nil {
 		return "", 0, fmt.Errorf("listen at %q: %w", at, err)
@@ -146,8 +147,8 @@ func (e *Embedded) place(at string, secure bool) (host string, port int, err err
 	if port, err = strconv.Atoi(text); err != nil || port < 0 || port > 65535 {
 		return "", 0, fmt.Errorf("listen at %q: port %q is no number from 0 to 65535", at, text)
 	}
-	if !secure && !e.Plain && !isLoopback(host) {
-		return "", 0, fmt.Errorf("anybody on the network could reach %s, listen there and call every function: give Embedded.TLS, or permit it by Embedded.Plain", at)
+	if e.TLS.Authorities == "" && !e.Plain && !isLoopback(host) {
+		return "", 0, fmt.Errorf("anybody on the network could reach %s, listen there and call every function: give Embedded.TLS with Authorities, or permit it by Embedded.Plain", at)
 	}
 	if host == "" {
 		host = "0.0.0.0"

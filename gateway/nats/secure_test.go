@@ -170,6 +170,8 @@ func TestConfigs(t *testing.T) {
 	embedded := func(e gateway.Embedded) gateway.Config {
 		return gateway.Config{Exports: export, Engine: gateway.Engine{Embedded: e}}
 	}
+	alone, _ := certificates(t)
+	alone.Authorities = ""
 	for what, row := range map[string]struct {
 		config gateway.Config
 		says   string
@@ -187,6 +189,7 @@ func TestConfigs(t *testing.T) {
 		"half a certificate":   {gateway.Config{Exports: export, Engine: gateway.Engine{URLs: []string{"nats://b"}, TLS: gateway.TLS{Certificate: "c"}}}, "belong together"},
 		"no file":              {gateway.Config{Exports: export, Engine: gateway.Engine{URLs: []string{"nats://b"}, Nkey: "/no/such"}}, "no such file"},
 		"open to the network":  {embedded(gateway.Embedded{Listen: "0.0.0.0:0"}), "Embedded.TLS"},
+		"a certificate alone":  {embedded(gateway.Embedded{Listen: "127.0.0.1:0", ClusterListen: "0.0.0.0:0", TLS: alone}), "with Authorities"},
 		"an open cluster":      {embedded(gateway.Embedded{Listen: "off", ClusterListen: ":0"}), "Embedded.TLS"},
 		"a route in the clear": {embedded(gateway.Embedded{Listen: "off", ClusterListen: "127.0.0.1:0", Routes: []string{"nats://192.0.2.1:6222"}}), "Embedded.TLS"},
 		"a cluster that waits": {embedded(gateway.Embedded{Listen: "off", ClusterListen: "127.0.0.1:0"}), "not off"},

@@ -51,7 +51,7 @@ func (r *gatewayRun) engineFlags(cmd *cobra.Command) {
 	r.list(cmd, "route", "connect to the NATS server of the cluster at this `URL`, as nats://b.example:6222; may be given several times", func(c *gateway.Config) *[]string { return &c.Engine.Embedded.Routes })
 	r.text(cmd, "leaf-listen", "let leaf nodes reach it at `HOST:PORT`", func(c *gateway.Config) *string { return &c.Engine.Embedded.LeafListen })
 	r.list(cmd, "leaf", "become a leaf node of the NATS server at this `URL`, as nats-leaf://b.example:7422; may be given several times", func(c *gateway.Config) *[]string { return &c.Engine.Embedded.Leafs })
-	cmd.Flags().BoolFunc("plain", "permit ports without TLS that other machines can reach", func(text string) error {
+	cmd.Flags().BoolFunc("plain", "permit ports that other machines can reach without a certificate", func(text string) error {
 		plain, err := strconv.ParseBool(text)
 		r.options = append(r.options, func(c *gateway.Config) error {
 			c.Engine.Embedded.Plain = plain
