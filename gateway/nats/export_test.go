@@ -6,3 +6,15 @@ func Renew(g *Gateway) error {
 	defer g.importing.mu.Unlock()
 	return g.importing.renewLocked()
 }
+
+// PlacesOf returns how many places each server of another machine can be reached by.
+func PlacesOf(g *Gateway) (counts []int) {
+	g.remotes.mu.Lock()
+	defer g.remotes.mu.Unlock()
+	for _, r := range g.remotes.all {
+		r.mu.Lock()
+		counts = append(counts, len(r.places))
+		r.mu.Unlock()
+	}
+	return counts
+}

@@ -180,3 +180,11 @@ func TestFunctionsChangeUnderLoad(t *testing.T) {
 		must(t, <-failures)
 	}
 }
+
+// However many functions a server has, connecting to it is tried once by each of its gateways.
+func TestServerHasOnePlaceForEachGateway(t *testing.T) {
+	p := startPair(t, gateway.Config{}, gateway.Export{})
+	if counts := gateway.PlacesOf(p.importer.Gateway); len(counts) != 1 || counts[0] != 1 {
+		t.Errorf("the places of servers are %v", counts)
+	}
+}

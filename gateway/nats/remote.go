@@ -49,7 +49,10 @@ type remotes struct {
 func (r *remotes) set(places []place) {
 	by := map[instanceNumber][]place{}
 	for _, p := range places {
-		by[p.instance] = append(by[p.instance], p)
+		// A place comes once for each function that can be called there.
+		if !slices.Contains(by[p.instance], p) {
+			by[p.instance] = append(by[p.instance], p)
+		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
