@@ -113,10 +113,6 @@ func (e *Embedded) others(o *engine.Options, secure *tls.Config) error {
 		return errors.New("a server of a cluster listens for programs as well: give Listen an address such as 127.0.0.1:4222, and not off")
 	}
 	o.LeafNode.ReconnectInterval = embeddedPing
-	if o.DontListen && e.ClusterListen != "" {
-		// nats-server waits for its port for programs before it opens the one for others, for ever.
-		return errors.New("a server of a cluster has to listen for programs too: give Listen an address that only this machine can reach, such as 127.0.0.1:0")
-	}
 	return nil
 }
 

@@ -197,5 +197,5 @@ func TestGatewaysOverTLS(t *testing.T) {
 		t.Errorf("got %q", got.out)
 	}
 	nearcall(t, "gateway", "--export", "it="+address, "--cluster-listen", "0.0.0.0:6222", "--engine-listen", "127.0.0.1:0").expect(t, 1, "anybody on the network could reach 0.0.0.0:6222")
-	nearcall(t, "gateway", "--export", "it="+address, "--cluster-listen", "127.0.0.1:0", "--engine-listen", "off").expect(t, 1, "has to listen for programs too")
+	nearcall(t, "gateway", "--export", "it="+address, "--cluster-listen", "127.0.0.1:0", "--engine-listen", "off").expect(t, 1, "listens for programs as well")
 }
