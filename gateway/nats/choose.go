@@ -86,13 +86,13 @@ func (g *Gateway) distanceOf(p *place) distance {
 
 // nearest returns the places to use: at each distance those with the smallest hashes, which differ
 // from gateway to gateway and from function to function. Servers that have several gateways count
-// once.
+// once, and these have an order of their own, so that calls do not turn from one to another.
 func (r *route) nearest(places []place) (chosen []place) {
 	counts := map[distance]int{}
 	seen := map[instanceNumber]bool{}
 	sorted := slices.Clone(places)
 	slices.SortFunc(sorted, func(a, b place) int {
-		return cmp.Or(cmp.Compare(r.gateway.distanceOf(&a), r.gateway.distanceOf(&b)), cmp.Compare(r.rank(a.instance), r.rank(b.instance)))
+		return cmp.Or(cmp.Compare(r.gateway.distanceOf(&a), r.gateway.distanceOf(&b)), cmp.Compare(r.rank(a.instance), r.rank(b.instance)), cmp.Compare(a.hub, b.hub))
 	})
 	for _, p := range sorted {
 		d := r.gateway.distanceOf(&p)

@@ -30,6 +30,7 @@ type direct struct {
 }
 
 // directly returns the way to the server without the engine, or nil if calls are to go through it.
+// The way is there until release.
 func (r *remote) directly() *way {
 	if r.gateway.labels().direct == DirectOff {
 		return nil
@@ -46,10 +47,27 @@ func (r *remote) directly() *way {
 			return nil
 		}
 	}
+	r.direct.way.calls++
 	return r.direct.way
 }
 
-// turnLocked makes another address the one for direct calls.
+// release notes that a call by a way that directly has returned is over.
+func (r *remote) release(by *way) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	by.calls--
+	by.closeIfLeftLocked()
+}
+
+// closeIfLeftLocked closes a way that is not used any more, once its calls have ended.
+func (w *way) closeIfLeftLocked() {
+	if w.left && w.calls == 0 {
+		// Closing waits for connections to end, which the caller must not.
+		go func() { _ = w.client.Close() }()
+	}
+}
+
+// turnLocked makes another address the one for direct calls. Those that are under way go on.
 func (r *remote) turnLocked(address string) error {
 	files := r.gateway.config.DirectTLS
 	var dialer net.Dialer
@@ -60,7 +78,8 @@ func (r *remote) turnLocked(address string) error {
 		return err
 	}
 	if former := r.direct.way; former != nil {
-		go func() { _ = former.client.Close() }()
+		former.left = true
+		former.closeIfLeftLocked()
 	}
 	r.direct = direct{address: address, way: made}
 	return nil

@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"context"
+	"net"
+	"strings"
 	"testing"
 
 	engine "github.com/nats-io/nats-server/v2/server"
@@ -17,6 +19,8 @@ import (
 type directPair struct {
 	pair
 	files gateway.TLS
+	// exports is the Config of the gateway that exports it.
+	exports gateway.Config
 	// cut ends listening at the tls: address.
 	cut func()
 }
@@ -38,8 +42,9 @@ func startDirectPair(t *testing.T, how gateway.Direct) directPair {
 		served <- err
 	}
 	t.Cleanup(p.cut)
-	p.exporter = startGateway(t, gateway.Config{Name: "b", Host: "b", Engine: urls(p.engine),
-		Exports: []gateway.Export{{Name: "demo", Address: p.server.address, Direct: "tls:" + listener.Addr().String()}}})
+	p.exports = gateway.Config{Name: "b", Host: "b", Engine: urls(p.engine),
+		Exports: []gateway.Export{{Name: "demo", Address: p.server.address, Direct: "tls:" + listener.Addr().String()}}}
+	p.exporter = startGateway(t, p.exports)
 	p.importer = startGateway(t, gateway.Config{Name: "a", Host: "a", Engine: urls(p.engine), Listen: here, Direct: how, DirectTLS: own})
 	awaitFunction(t, p.importer, "who", 1)
 	return p
@@ -88,4 +93,29 @@ func TestCallersCallDirectly(t *testing.T) {
 	if counts := answers(t, follows, 50); counts["b"] != 50 {
 		t.Errorf("without the direct address: %v", counts)
 	}
+}
+
+// When a server's direct address changes, the calls that are under way there go on.
+func TestDirectAddressChanges(t *testing.T) {
+	p := startDirectPair(t, gateway.DirectGateways)
+	before := p.streams()
+	call := p.hold(t)
+	if p.streams() != before {
+		t.Fatal("the call goes through the engine")
+	}
+	config := p.exports
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(config.Exports[0].Direct, "tls:"))
+	must(t, err)
+	config.Exports = []gateway.Export{config.Exports[0]}
+	config.Exports[0].Direct = "tls:localhost:" + port
+	must(t, p.exporter.Reload(config))
+	await(t, "the other address", func() bool {
+		members := p.importer.Status().Members
+		return len(members) == 1 && len(members[0].Servers) == 1 && members[0].Servers[0].Direct == config.Exports[0].Direct && gateway.DirectOf(p.importer.Gateway) == config.Exports[0].Direct
+	})
+	if counts := answers(t, callAt(t, p.importer.listen), 10); counts["b"] != 10 {
+		t.Errorf("at the other address: %v", counts)
+	}
+	close(p.server.release)
+	must(t, <-call)
 }

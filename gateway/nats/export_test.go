@@ -18,3 +18,13 @@ func PlacesOf(g *Gateway) (counts []int) {
 	}
 	return counts
 }
+
+// DirectOf returns the address at which the only server of another machine is to be called directly.
+func DirectOf(g *Gateway) string {
+	g.remotes.mu.Lock()
+	defer g.remotes.mu.Unlock()
+	for _, r := range g.remotes.all {
+		return r.directAddress()
+	}
+	return ""
+}

@@ -207,6 +207,7 @@ func (r *remote) forward(ctx context.Context, request *forward.Request, dst []by
 	defer r.end()
 	if by := r.directly(); by != nil {
 		reply, err := by.client.Forward(ctx, request, dst)
+		r.release(by)
 		if !r.leaves(ctx, by, err) {
 			return reply, err
 		}

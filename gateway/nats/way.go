@@ -34,6 +34,10 @@ type way struct {
 	connect func(ctx context.Context) (net.Conn, error)
 	// lostMs is when a connection was lost after which there was no other, or 0.
 	lostMs atomic.Uint64
+	// calls is how many calls directly has let begin, and left is set when no more are to come. mu
+	// of the remote protects both.
+	calls int
+	left  bool
 }
 
 // newWay returns a way whose client has connections that connect makes.
