@@ -49,7 +49,8 @@ type Config struct {
 	// server: limit gateway_workers, which is also what 0 stands for.
 	Workers int
 	// DrainTimeout is how long a gateway that stops waits for calls: limit drain_timeout_ms,
-	// which is also what 0 stands for.
+	// which is also what 0 stands for. Calls go on for up to 10 minutes if only an export or the
+	// functions of other machines change meanwhile.
 	DrainTimeout time.Duration
 	// Logger is slog.Default() if it is nil.
 	Logger *slog.Logger

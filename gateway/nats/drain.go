@@ -27,7 +27,7 @@ func (g *Gateway) drain(stop context.CancelFunc) {
 	defer cancel()
 	var plain sync.WaitGroup
 	plain.Go(func() { g.plain.drain(ctx) })
-	g.importing.stop()
+	g.importing.stop(ctx)
 	plain.Wait()
 	for g.hub.Streams() > 0 && ctx.Err() == nil {
 		g.remotes.set(nil) // closes those whose calls have ended

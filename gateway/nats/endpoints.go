@@ -55,11 +55,12 @@ func (g *Gateway) serviceMetadata(e *exported) map[string]string {
 	return metadata
 }
 
-// stopService takes no more requests for a service, and ends it beside everything else.
+// stopService takes no more requests for a service, and ends it beside everything else. If the gateway
+// stops meanwhile, drain ends it sooner.
 func (g *Gateway) stopService(service *services.Service) {
 	service.Withdraw()
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), g.config.DrainTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), replacedDrain)
 		defer cancel()
 		service.Stop(ctx)
 		g.plain.mu.Lock()

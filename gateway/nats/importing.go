@@ -22,6 +22,9 @@ const (
 	generationPause = time.Second
 	// retirePause is how long a server that was replaced goes on.
 	retirePause = 100 * time.Millisecond
+	// replacedDrain is how long the calls of a server that was replaced may go on. Whoever calls has
+	// done nothing to end them, so it is as long as servers allow.
+	replacedDrain = wire.DrainTimeoutMsCeiling * time.Millisecond
 	// settling is for how long a gateway that has just found its engine does not say that there is
 	// no function of some name.
 	settling = 2 * time.Second
@@ -52,6 +55,7 @@ type importing struct {
 	functions map[string]*imported
 	unfit     map[string]bool // hashes of functions that cannot be passed on
 	current   *generation
+	all       map[*generation]struct{} // those that serve, with those that were replaced
 	renewedMs uint64
 	leftovers bool // what is served is not what there is
 	// stopped is set when no other server may begin, because stop waits for those that there are.
@@ -60,7 +64,7 @@ type importing struct {
 }
 
 func newImporting(g *Gateway) *importing {
-	return &importing{gateway: g, functions: map[string]*imported{}, unfit: map[string]bool{}}
+	return &importing{gateway: g, functions: map[string]*imported{}, unfit: map[string]bool{}, all: map[*generation]struct{}{}}
 }
 
 // start listens, and serves what is known so far.
@@ -86,7 +90,7 @@ func (i *importing) start(ctx context.Context) error {
 
 func (i *importing) options() []server.Option {
 	c := &i.gateway.config
-	options := []server.Option{server.WithLogger(i.gateway.log), server.WithName("nearcall gateway"), server.WithDrainTimeout(c.DrainTimeout),
+	options := []server.Option{server.WithLogger(i.gateway.log), server.WithName("nearcall gateway"), server.WithDrainTimeout(replacedDrain),
 		server.WithUnknownFunctions(i.unknown)}
 	if c.Observer != nil {
 		options = append(options, server.WithObserver(c.Observer))
@@ -208,7 +212,9 @@ func (i *importing) renewLocked() error {
 		}
 	}
 	next, former := &generation{s, i.door.view(), names}, i.current
+	i.all[next] = struct{}{}
 	i.serving.Go(func() {
+		defer i.ended(next)
 		if err := s.Serve(context.Background(), next.view); err != nil && !errors.Is(err, server.ErrServerClosed) {
 			i.gateway.log.Warn("the local server has ended", "error", err)
 		}
@@ -221,8 +227,14 @@ func (i *importing) renewLocked() error {
 	return nil
 }
 
-// retire ends a server that was replaced, and gets no more connections. Callers that have connected just now are let in first,
-// because those that are turned away have to try again.
+func (i *importing) ended(g *generation) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.all, g)
+}
+
+// retire ends a server that was replaced, and gets no more connections. Callers that have connected
+// just now are let in first, because those that are turned away have to try again.
 func (g *generation) retire() {
 	time.Sleep(retirePause)
 	_ = g.server.Shutdown(context.Background())
@@ -251,19 +263,22 @@ func (i *importing) unknown(name string) error {
 	return nil
 }
 
-// stop waits until the calls of local callers have ended, or for the drain timeout.
-func (i *importing) stop() {
+// stop waits until the calls of local callers have ended, or ctx, which ends those that are left.
+func (i *importing) stop(ctx context.Context) {
 	if i.door == nil {
 		return
 	}
 	i.mu.Lock()
-	current := i.current
 	i.stopped = true
-	i.mu.Unlock()
 	_ = i.door.close()
-	if current != nil {
-		_ = current.server.Shutdown(context.Background())
+	for g := range i.all {
+		i.serving.Go(func() {
+			if err := g.server.Shutdown(ctx); err != nil {
+				_ = g.server.Close()
+			}
+		})
 	}
+	i.mu.Unlock()
 	i.serving.Wait()
 }
 

@@ -9,9 +9,10 @@ import (
 
 // Reload makes a gateway that runs do what another Config says. Exports that are the same go on, those
 // that are gone or different are withdrawn, and new ones begin. Connections and calls that are under way
-// go on in any case. Zone, Large and Direct apply from then on. Nothing else can be changed: the error
-// names what differs, and nothing has changed then. Server, Logger and Observer are not looked at. Files with certificates need no Reload, because they
-// are read whenever a connection is made.
+// go on in any case, for up to 10 minutes. Zone, Large and Direct apply from then on. Nothing else can
+// be changed: the error names what differs, and nothing has changed then. Server, Logger and Observer
+// are not looked at. Files with certificates need no Reload, because they are read whenever a connection
+// is made.
 func (g *Gateway) Reload(config Config) error {
 	if err := config.complete(); err != nil {
 		return err

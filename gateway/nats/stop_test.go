@@ -48,3 +48,26 @@ func TestChangeWhileStopping(t *testing.T) {
 	}
 	must(t, <-call)
 }
+
+// A call goes on when the local server is replaced, however long it takes. The drain timeout counts
+// when the gateway stops.
+func TestLongCallWhileFunctionsChange(t *testing.T) {
+	const timeout = 50 * time.Millisecond
+	p := startPair(t, gateway.Config{DrainTimeout: timeout}, gateway.Export{})
+	call := p.hold(t)
+	must(t, gateway.Renew(p.importer.Gateway))
+	select {
+	case err := <-call:
+		t.Fatalf("the call has ended: %v", err)
+	case <-time.After(10 * timeout):
+	}
+	p.server.release <- struct{}{}
+	must(t, <-call)
+
+	call = p.hold(t)
+	must(t, gateway.Renew(p.importer.Gateway))
+	must(t, p.importer.stop())
+	if err := <-call; err == nil {
+		t.Error("the call has ended, although nobody has released it")
+	}
+}

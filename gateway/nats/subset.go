@@ -14,7 +14,7 @@ import (
 // serveSome offers some functions of the server: those that the patterns admit and whose calls can be
 // passed on.
 func (e *exported) serveSome(ctx context.Context, o *offering) error {
-	s, err := server.New(server.WithLogger(e.log), server.WithName("nearcall gateway"), server.WithDrainTimeout(e.gateway.config.DrainTimeout))
+	s, err := server.New(server.WithLogger(e.log), server.WithName("nearcall gateway"), server.WithDrainTimeout(replacedDrain))
 	if err != nil {
 		return err
 	}
@@ -28,9 +28,8 @@ func (e *exported) serveSome(ctx context.Context, o *offering) error {
 		}
 	}
 	conns := make(chan net.Conn)
-	served := make(chan error, 1)
 	inlet := newInlet(conns, o.listener.Addr())
-	go func() { served <- s.Serve(context.Background(), inlet) }()
+	go func() { _ = s.Serve(context.Background(), inlet) }()
 	o.stop = append(o.stop, func() {
 		// Calls that are under way are answered, while others go elsewhere already.
 		go func() { _ = s.Shutdown(context.Background()) }()
