@@ -47,7 +47,8 @@ type position struct {
 
 	simple simpleCalls
 
-	readingOn readingOn
+	readingOn    readingOn
+	readingUntil time.Time // of readingArrived
 }
 
 func newReader(c *connection) *reader {

@@ -32,12 +32,27 @@ func (c *connection) awaitCaller() {
 		return
 	}
 	var dropped [512]byte
-	until := time.Now().Add(wire.DrainReadingMs * time.Millisecond)
+	until := c.service.readingEnds()
 	for err := error(nil); err == nil || isTimeout(err) && time.Now().Before(until); {
 		// The deadline by which the drain ended reading may be set later than this one.
 		_ = c.carrier.SetReadDeadline(until)
 		_, err = c.carrier.Read(dropped[:])
 	}
+}
+
+// readingEnds returns until when a caller is read beyond its last call. That comes before the end of
+// the drain, where what still runs counts as a function.
+func (v *service) readingEnds() time.Time {
+	now := time.Now()
+	began := v.drainedAt.Load()
+	if began == nil {
+		return now // this connection alone ends
+	}
+	until, end := now.Add(wire.DrainReadingMs*time.Millisecond), began.Add(v.server.config.drainTimeout*7/8)
+	if until.After(end) {
+		return end
+	}
+	return until
 }
 
 // A restCarrier can be read to its end although the peer lives: after CloseRead the peer cannot send
@@ -55,10 +70,11 @@ func (r *reader) readsOn(err error) bool {
 		return false
 	}
 	if r.readingOn == readingAll {
-		r.readingOn = readingArrived
+		r.readingOn, r.readingUntil = readingArrived, c.service.readingEnds()
 		return true
 	}
 	r.readingOn = readingLast
+	c.stores.endOfReading() // what is given back meanwhile is read too late for calls that wait for it
 	c.calls.awaitIdle()
 	c.output.finish()
 	return carrier.CloseRead() == nil
@@ -69,6 +85,9 @@ func (r *reader) readsOn(err error) bool {
 func (r *reader) receiveRest(need int) error {
 	if err := r.makeRoom(need); err != nil {
 		return err
+	}
+	if r.readingOn == readingArrived && time.Now().After(r.readingUntil) {
+		return os.ErrDeadlineExceeded // of a caller that does not stop sending
 	}
 	carrier := r.connection.carrier
 	former := len(r.input.unread())

@@ -142,7 +142,7 @@ func (c *connection) revoked(reason error) {
 		return
 	}
 	go func() {
-		defer c.calls.running.Done()
+		defer c.calls.told()
 		// The peer may leave unread what it is told.
 		bound := time.AfterFunc(revokedWait, func() { c.close(reason) })
 		defer bound.Stop()

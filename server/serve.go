@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -202,6 +203,7 @@ type service struct {
 	// when nothing is waited for any more.
 	ended       chan struct{}
 	drained     error
+	drainedAt   atomic.Pointer[time.Time] // when the drain began, nil before
 	abandoned   chan struct{}
 	abandonOnce sync.Once
 
@@ -360,6 +362,8 @@ func (v *service) all() []*connection {
 // drain tells every caller that the server stops, waits for the calls that run, and
 // closes the connections that are left when the time is over.
 func (v *service) drain() error {
+	now := time.Now()
+	v.drainedAt.Store(&now)
 	for _, c := range v.all() {
 		c.drain()
 	}

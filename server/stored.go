@@ -50,7 +50,12 @@ func (c *connection) agreeStores(valueBytesMax int) {
 }
 
 func (s *stores) endOfReading() {
-	if s != nil {
+	if s == nil {
+		return
+	}
+	select {
+	case <-s.unread: // by a reader that reads on
+	default:
 		close(s.unread)
 	}
 }

@@ -31,11 +31,14 @@ type storeCaller struct {
 	files []*os.File
 }
 
-func connectWithStores(t testing.TB, path string) *storeCaller {
+func connectWithStores(t testing.TB, path string, features ...wire.Feature) *storeCaller {
 	t.Helper()
 	c := dial(t, path)
 	offer := hello()
 	offer.Offered |= wire.FeatureStores
+	for _, feature := range features {
+		offer.Offered |= feature
+	}
 	offer.ValueBytesMax = wire.ValueBytesMaxCeiling
 	offer.FrameBytesMax = wire.FrameBytesFloor
 	c.greet(offer)
@@ -362,16 +365,27 @@ func TestRepliesThatAreNotReleased(t *testing.T) {
 // A server that stops reads no RELEASE any more. It takes a store back after a while, and goes on
 // with its other calls.
 func TestRepliesThatAreNotReleasedToAServerThatStops(t *testing.T) {
-	s := newServer(t, server.WithValueBytesMax(storeBytes), server.WithFrameBytesMax(wire.FrameBytesFloor), server.WithWriteTimeout(300*time.Millisecond))
+	t.Run("socket", func(t *testing.T) { keepRepliesOfAServerThatStops(t) })
+	// There the server reads on until it has answered everything.
+	t.Run("memory", func(t *testing.T) { keepRepliesOfAServerThatStops(t, wire.FeatureSharedMemory) })
+}
+
+func keepRepliesOfAServerThatStops(t *testing.T, features ...wire.Feature) {
+	s := newServer(t, server.WithSharedMemoryAfter(1), server.WithValueBytesMax(storeBytes), server.WithFrameBytesMax(wire.FrameBytesFloor), server.WithWriteTimeout(300*time.Millisecond))
 	g := newGate()
 	release := sync.OnceFunc(func() { close(g.release) })
 	defer release()
 	register(t, s, "wait", g.wait, server.Apart())
 	register(t, s, "large", func([]byte) []byte { return make([]byte, 1<<20) })
 	path, served := serveCounted(t, s, new(atomic.Int64))
-	c := connectWithStores(t, path)
+	c := connectWithStores(t, path, features...)
 	waiting := c.begin("wait", 0)
 	<-g.started
+	if len(features) > 0 {
+		if frame, _ := c.next(); frame.Type != wire.Memory {
+			t.Fatalf("%s", frame.Type)
+		}
+	}
 	c.lastID++
 	c.send((&wire.Frame{Header: wire.Header{Type: wire.Request, CallID: c.lastID}, Extensions: wire.AppendExtension(nil, wire.ExtensionFunctionName, "large")}).Append(nil))
 	_, file := c.stored()
