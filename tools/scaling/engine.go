@@ -32,6 +32,9 @@ const (
 	// Each function is called at so many servers of one distance (placesPerDistance), and a
 	// server has a connection for small arguments and one for large ones.
 	placesPerDistance, streamsPerServer = 16, 2
+	// So many connections have whole windows, and each further one less, down to the least
+	// (streamsAtFullWindow, windowBytesMin).
+	fullWindows, windowKiBMin = 256, 64
 	// From this number of members on, gateways announce themselves less often (membersAtPace).
 	membersAtPace = 200
 	// A gateway that hears of others answers after up to a second, half of it on average, and a
@@ -75,16 +78,30 @@ func streams(hosts int, everywhere bool) float64 {
 	return 2 * streamsPerServer * used
 }
 
+// windowsMiB returns what so many connections of the bus may hold at most, which they do if nobody reads
+// what comes by them.
+func windowsMiB(connections int) float64 {
+	sum := 0.0
+	for i := 1; i <= connections; i++ {
+		window := wire.BusWindowBytes / 1024.0
+		if i > fullWindows {
+			window = max(window*fullWindows/float64(i), windowKiBMin)
+		}
+		sum += window / 1024
+	}
+	return sum
+}
+
 // gateways computes what each gateway has to do, besides calls.
 func gateways() string {
 	var text strings.Builder
-	text.WriteString("| hosts | a gateway announces itself every | announcements that each hears | for them | share of a processor | connections of the bus, within the zone | in all zones | questions whether others are there |\n|---|---|---|---|---|---|---|---|\n")
+	text.WriteString("| hosts | a gateway announces itself every | announcements that each hears | for them | share of a processor | connections of the bus, within the zone | in all zones | these hold at most | questions whether others are there |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, hosts := range []int{3, 100, 1_000, 10_000} {
 		heard := float64(hosts-1) / announcedEvery(hosts)
 		// As many gateways call this one as it calls.
 		looks := streams(hosts, true) / 2 / streamsPerServer * looksPerSecond
-		fmt.Fprintf(&text, "| %s | %.0f s | %.1f/s | %.1f KiB/s | %.2f %% | %s | %s | %.0f/s |\n", grouped(hosts), announcedEvery(hosts), heard,
-			heard*announcementBytes/1024, heard*announcementUs/1e4, whole(streams(hosts, false)), whole(streams(hosts, true)), looks)
+		fmt.Fprintf(&text, "| %s | %.0f s | %.1f/s | %.1f KiB/s | %.2f %% | %s | %s | %.0f MiB | %.0f/s |\n", grouped(hosts), announcedEvery(hosts), heard,
+			heard*announcementBytes/1024, heard*announcementUs/1e4, whole(streams(hosts, false)), whole(streams(hosts, true)), windowsMiB(int(math.Round(min(streams(hosts, true), wire.BusStreamsMax)))), looks)
 	}
 	return text.String()
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"github.com/nearcall/nearcall/internal/wire"
 )
 
 func TestEventsComeInOrder(t *testing.T) {
@@ -88,5 +90,14 @@ func TestBoundsAreFirstOnes(t *testing.T) {
 			t.Errorf("%s: with %d hosts, after %d", b.name, b.hosts, last)
 		}
 		last = b.hosts
+	}
+}
+
+func TestWindows(t *testing.T) {
+	if got := windowsMiB(256); got != 256 {
+		t.Errorf("256 connections hold %.1f MiB, want whole windows", got)
+	}
+	if got := windowsMiB(wire.BusStreamsMax); got < 256 || got > 4*256 {
+		t.Errorf("all connections of a hub hold %.1f MiB, want at most four times as much as 256", got)
 	}
 }
