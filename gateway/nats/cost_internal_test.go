@@ -16,13 +16,13 @@ import (
 
 // inProcess starts an engine, and connects to it as a gateway does.
 func inProcess(b *testing.B, connections int) (all []*nats.Conn) {
-	e, err := startEmbedded(&Embedded{Listen: noListener}, "b", slog.New(slog.DiscardHandler))
+	e, err := startEmbedded(&Config{Name: "b", Prefix: defaultPrefix, Engine: Engine{Embedded: Embedded{Listen: noListener}}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(e.Shutdown)
 	for range connections {
-		made, err := nats.Connect("", nats.InProcessServer(e))
+		made, err := nats.Connect("", nats.InProcessServer(e), nats.UserInfo(ownUser, e.password))
 		if err != nil {
 			b.Fatal(err)
 		}
