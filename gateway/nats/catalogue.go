@@ -258,6 +258,9 @@ type offer struct {
 	function *client.Function
 	local    []*exported
 	places   []place
+	// described are the offers of this name, by the hash of their description: this one, and those
+	// that callers get no more.
+	described map[string]*offer
 }
 
 // offers returns the functions that can be called, by name. Each has one description: that of a server
@@ -294,6 +297,7 @@ func (c *catalogue) offers() map[string]*offer {
 	chosen := make(map[string]*offer, len(all))
 	for name, described := range all {
 		chosen[name] = slices.MaxFunc(slices.Collect(maps.Values(described)), compareOffers)
+		chosen[name].described = described
 	}
 	return chosen
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,7 +31,8 @@ const (
 	settling = 2 * time.Second
 )
 
-// An imported function is one that local callers can call.
+// An imported function is one that local callers can call. With another description it is another
+// one, because servers with that description would refuse calls by this one.
 type imported struct {
 	function *client.Function
 	route    *route
@@ -41,7 +43,7 @@ type imported struct {
 type generation struct {
 	server *server.Server
 	view   *inlet
-	names  map[string]bool // of its functions
+	serves map[string]*imported // by name
 }
 
 // An importing is the local server of a gateway: one after the other, because the functions of a
@@ -128,14 +130,12 @@ func (i *importing) enterLocked(offers map[string]*offer) (changed bool) {
 		switch {
 		case i.isUnfitLocked(o.function):
 			continue
-		case known == nil:
-			known = &imported{route: newRoute(i.gateway, name)}
+		case known == nil || known.function.Hash != o.function.Hash:
+			known = &imported{function: o.function, route: newRoute(i.gateway, name)}
 			i.functions[name] = known
 			changed = true
-		case known.function.Hash != o.function.Hash:
-			changed = true
 		}
-		known.function, known.seenMs = o.function, nowMs
+		known.seenMs = nowMs
 	}
 	for name, known := range i.functions {
 		if offers[name] == nil && nowMs-known.seenMs > wire.MemberSilenceMs {
@@ -173,22 +173,36 @@ func canForward(f *client.Function) error {
 
 // leadLocked makes calls go to the servers that there are.
 func (i *importing) leadLocked(offers map[string]*offer) {
-	chosen := make(map[string][]place, len(i.functions))
+	chosen := map[*imported][]place{}
+	local := map[*imported][]*exported{}
 	var all []place
-	for name, known := range i.functions {
-		if o := offers[name]; o != nil && o.function.Hash == known.function.Hash {
-			chosen[name] = known.route.nearest(o.places)
-			all = append(all, chosen[name]...)
+	for known := range i.calledLocked() {
+		chosen[known] = nil
+		if o := offers[known.function.Name]; o != nil && o.described[known.function.Hash] != nil {
+			o = o.described[known.function.Hash]
+			chosen[known], local[known] = known.route.nearest(o.places), o.local
+			all = append(all, chosen[known]...)
 		}
 	}
 	i.gateway.remotes.set(all)
-	for name, known := range i.functions {
-		var local []*exported
-		if o := offers[name]; o != nil {
-			local = o.local
-		}
-		known.route.lead(local, chosen[name])
+	for known, places := range chosen {
+		known.route.lead(local[known], places)
 	}
+}
+
+// calledLocked returns the functions that callers call or will call. Those of servers that were
+// replaced, or are about to be, may have former descriptions.
+func (i *importing) calledLocked() map[*imported]struct{} {
+	called := map[*imported]struct{}{}
+	for _, known := range i.functions {
+		called[known] = struct{}{}
+	}
+	for g := range i.all {
+		for _, known := range g.serves {
+			called[known] = struct{}{}
+		}
+	}
+	return called
 }
 
 // renewLocked serves the functions that are known by a new server, and lets the former one finish
@@ -204,14 +218,12 @@ func (i *importing) renewLocked() error {
 	if err := s.Register(StatusFunction, i.gateway.statusText, server.Idempotent(), server.Doc("What this gateway knows, in JSON.")); err != nil {
 		return err
 	}
-	names := make(map[string]bool, len(i.functions))
-	for name, known := range i.functions {
-		names[name] = true
+	for _, known := range i.functions {
 		if err := s.RegisterForwarded(known.function.JSON(), known.route.forward, i.gateway.elsewhere(known)...); err != nil {
 			return err
 		}
 	}
-	next, former := &generation{s, i.door.view(), names}, i.current
+	next, former := &generation{s, i.door.view(), maps.Clone(i.functions)}, i.current
 	i.all[next] = struct{}{}
 	i.serving.Go(func() {
 		defer i.ended(next)
@@ -287,9 +299,11 @@ func (i *importing) status() []FunctionStatus {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	all := []FunctionStatus{}
-	for name, known := range i.functions {
-		if i.current != nil && i.current.names[name] {
-			all = append(all, known.route.status())
+	if i.current != nil {
+		for name, known := range i.current.serves {
+			if i.functions[name] != nil {
+				all = append(all, known.route.status())
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b FunctionStatus) int { return strings.Compare(a.Name, b.Name) })

@@ -1,8 +1,11 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"testing"
 
 	engine "github.com/nats-io/nats-server/v2/server"
@@ -10,6 +13,7 @@ import (
 	"github.com/nearcall/nearcall/client"
 	gateway "github.com/nearcall/nearcall/gateway/nats"
 	"github.com/nearcall/nearcall/server"
+	"github.com/nearcall/nearcall/status"
 )
 
 // callers calls who so many times, from several goroutines' worth of calls one after the other, and
@@ -187,4 +191,45 @@ func TestServerHasOnePlaceForEachGateway(t *testing.T) {
 	if counts := gateway.PlacesOf(p.importer.Gateway); len(counts) != 1 || counts[0] != 1 {
 		t.Errorf("the places of servers are %v", counts)
 	}
+}
+
+// While a description changes, calls by the former one still go to the servers that have it.
+func TestCallsWhileDescriptionChanges(t *testing.T) {
+	e := startEngine(t, engine.Options{})
+	serve := func(name string, register func(*server.Server)) {
+		address := "unix:" + filepath.Join(t.TempDir(), "s")
+		s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+		must(t, err)
+		register(s)
+		listener, err := s.Listen(context.Background(), address)
+		must(t, err)
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(context.Background(), listener) }()
+		t.Cleanup(func() { s.Close(); <-served })
+		startGateway(t, gateway.Config{Name: name, Host: name, Engine: urls(e), Exports: []gateway.Export{{Name: "demo", Address: address}}})
+	}
+	serve("b", func(s *server.Server) { s.Register("version", func(int64) string { return "former" }) })
+	a := startGateway(t, gateway.Config{Name: "a", Host: "a", Engine: urls(e), Listen: here})
+	awaitFunction(t, a, "version", 1)
+	c, ctx := callAt(t, a.listen), context.Background()
+	known, err := c.Describe(ctx, "version")
+	must(t, err)
+	must(t, gateway.Renew(a.Gateway)) // so that the next one has to wait
+	for _, name := range []string{"c", "d"} {
+		serve(name, func(s *server.Server) { s.Register("version", func(float64) string { return "new" }) })
+	}
+	await(t, "the new description", func() bool {
+		result, err := c.CallEncoded(ctx, known, []byte{0x91, 1}, nil)
+		if code, _ := outcomeOf(err); code == status.Aborted {
+			former := known
+			known, err = c.Describe(ctx, "version")
+			must(t, err)
+			if known.Hash == former.Hash {
+				t.Fatal("a call by the description that the gateway gives was refused")
+			}
+			return false
+		}
+		must(t, err)
+		return bytes.Contains(result, []byte("new"))
+	})
 }
