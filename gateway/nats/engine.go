@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -43,6 +44,9 @@ func connect(config *Config, log *slog.Logger, came func()) (*link, error) {
 		return nil, err
 	}
 	urls := config.Engine.URLs
+	for _, at := range config.Engine.inTheClear() {
+		log.Warn("calls may travel in the clear to the engine, for everybody on the way to read and to change: use tls:// in its URL, or name files for TLS", "url", at)
+	}
 	if len(urls) == 0 {
 		if l.embedded, err = startEmbedded(config, log); err != nil {
 			return nil, err
@@ -54,6 +58,21 @@ func connect(config *Config, log *slog.Logger, came func()) (*link, error) {
 		return nil, fmt.Errorf("gateway: engine: %w", err)
 	}
 	return l, nil
+}
+
+// inTheClear returns the servers of other machines that need not be connected to by TLS, unless they
+// demand it.
+func (e *Engine) inTheClear() (all []string) {
+	if e.TLS != (TLS{}) || e.Embedded.Plain {
+		return nil
+	}
+	for _, text := range e.URLs {
+		at, err := url.Parse(text)
+		if err == nil && at.Scheme != "tls" && at.Scheme != "wss" && at.Host != "" && !isLoopback(at.Hostname()) {
+			all = append(all, at.Redacted())
+		}
+	}
+	return all
 }
 
 // options are those of the bus, credentials, files, and what the gateway wants to be told.

@@ -45,9 +45,10 @@ Without --nats the gateway runs a NATS server itself, at 127.0.0.1:4222, or wher
 servers of NATS that run already.
 
 --nats-ca, --nats-cert and --nats-key are the files for TLS between the gateway and NATS,
-and between the NATS servers that run in gateways. Without them other machines cannot be
-reached, unless --plain permits it. --ca, --cert and --key are those for calls that leave
-the engine because of --direct.
+and between the NATS servers that run in gateways. Without them those in gateways cannot
+reach each other from machine to machine, unless --plain permits it. Servers of --nats are
+connected to by TLS if they demand it, if the URL begins with tls://, or with these files.
+--ca, --cert and --key are those for calls that leave the engine because of --direct.
 
 All of this can stand in a file, which --config names. Options count more than the file,
 and --export, --nats, --route and --leaf are added to what it lists.
@@ -56,7 +57,7 @@ On SIGHUP the gateway reads the file again. On SIGTERM and SIGINT it takes no mo
 waits for those that are under way, and ends; a second signal makes it end at once. It tells
 systemd when it is ready (Type=notify).`,
 		Example: `  nearcall gateway --export shop=unix:/run/shop.sock --listen unix:/run/nearcall/gateway.sock
-  nearcall gateway --nats nats://nats.example:4222 --creds shop.creds --export shop=unix:/run/shop.sock
+  nearcall gateway --nats tls://nats.example:4222 --creds shop.creds --export shop=unix:/run/shop.sock
   nearcall gateway --config /etc/nearcall/gateway.toml --check
   nearcall gateway status unix:/run/nearcall/gateway.sock`,
 		Args: arguments(cobra.NoArgs),
