@@ -11,8 +11,9 @@ import (
 // that are gone or different are withdrawn, and new ones begin. Connections and calls that are under way
 // go on in any case, for up to 10 minutes. Zone, Large and Direct apply from then on. Nothing else can
 // be changed: the error names what differs, and nothing has changed then. Server, Logger and Observer
-// are not looked at. Files with certificates need no Reload, because they are read whenever a connection
-// is made.
+// are not looked at. Files with certificates of URLs and of DirectTLS need no Reload, because they are
+// read whenever a connection is made. The gateway's own engine reads its files when it starts, so after
+// their renewal the gateway has to be started anew.
 func (g *Gateway) Reload(config Config) error {
 	if err := config.complete(); err != nil {
 		return err
