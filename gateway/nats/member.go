@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/nearcall/nearcall/internal/wire"
@@ -25,6 +26,15 @@ const (
 	serverDraining serverState = "draining"
 	serverDown     serverState = "down"
 )
+
+// known returns the state, or that which others are to be taken for. They may be any text, which
+// nobody should be shown.
+func (s serverState) known() serverState {
+	if s == serverUp || s == serverDraining {
+		return s
+	}
+	return serverDown
+}
 
 // A memberDocument is what a gateway announces: spec/gateway.md describes it.
 type memberDocument struct {
@@ -97,9 +107,11 @@ func (d *memberDocument) check() error {
 	case len(d.Servers) > wire.MemberServersMax:
 		return fmt.Errorf("%d servers (limit member_servers_max is %d)", len(d.Servers), wire.MemberServersMax)
 	}
+	d.State = d.State.known()
 	names := map[string]bool{}
 	for i := range d.Servers {
 		s := &d.Servers[i]
+		s.State = s.State.known()
 		if !nameForm.MatchString(s.Name) || len(s.Name) > nameBytesMax || names[s.Name] || !isHash(s.Schema) && s.State == serverUp || len(s.Direct) > directBytesMax {
 			return fmt.Errorf("server %.40q", s.Name)
 		}
@@ -120,5 +132,5 @@ func isHash(text string) bool {
 
 // isLabel reports whether a text can be shown in logs.
 func isLabel(text string) bool {
-	return text != "" && len(text) <= 255 && utf8.ValidString(text) && !bytes.ContainsFunc([]byte(text), func(r rune) bool { return r < ' ' || r == 0x7f })
+	return text != "" && len(text) <= 255 && utf8.ValidString(text) && !bytes.ContainsFunc([]byte(text), unicode.IsControl)
 }

@@ -97,3 +97,15 @@ func FuzzHello(f *testing.F) {
 		}
 	})
 }
+
+// What an administrator is shown of others has no control sequences in it.
+func TestMembersCannotControlTerminals(t *testing.T) {
+	const form = `{"v":1,"instance":"NF2WYZLSORUW4ZZAMNUGC4TTMU","gateway":%q,"host":"h","state":"\u001b]0;x","servers":[{"name":"s","instance":"00c54a1f09b377e2","state":"\u009b2J"}]}`
+	d, err := parseMember(fmt.Appendf(nil, form, "g"))
+	if err != nil || d.State != serverDown || d.Servers[0].State != serverDown {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := parseMember([]byte(strings.Replace(form, "%q", `"\u009b2J"`, 1))); err == nil {
+		t.Error("a name with a control sequence is accepted")
+	}
+}
