@@ -168,4 +168,5 @@ func TestSomeFunctions(t *testing.T) {
 	if code, outcome := outcomeOf(c.Call(context.Background(), "one", nil)); outcome != status.OutcomeNotExecuted {
 		t.Errorf("a function that is not exported: %v, %v", code, outcome)
 	}
+	await(t, "one connection now", func() bool { return p.exporter.Status().Exports[0].Streams == 1 })
 }

@@ -48,8 +48,13 @@ func (e *exported) lead(from net.Listener, to chan<- net.Conn, until *inlet) {
 		if err != nil {
 			return
 		}
+		e.streams.Add(1)
 		e.streamsTotal.Add(1)
-		counted := &countedConn{Conn: conn.(*bus.Conn), leave: e.gateway.peers.enter(conn)}
+		forget := e.gateway.peers.enter(conn)
+		counted := &countedConn{Conn: conn.(*bus.Conn), leave: func() {
+			e.streams.Add(-1)
+			forget()
+		}}
 		select {
 		case to <- counted:
 		case <-until.closed:
