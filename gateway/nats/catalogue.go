@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -31,6 +32,9 @@ const (
 type member struct {
 	*memberDocument
 	heardMs uint64
+	// startedMs is when it started, by the clock of this gateway. It stays as it was reckoned first,
+	// because announcements take different times.
+	startedMs int64
 	// keptMs is for how long the announcement counts.
 	keptMs uint64
 }
@@ -98,6 +102,10 @@ func (c *catalogue) hear(text []byte) {
 		return
 	}
 	made := &member{memberDocument: document, heardMs: c.gateway.clock.Ms(), keptMs: keptFor(document.IntervalMs)}
+	made.startedMs = int64(made.heardMs) - document.UptimeMs
+	if former != nil {
+		made.startedMs = former.startedMs
+	}
 	c.members[document.Instance] = made
 	if former == nil {
 		c.gateway.announcer.asked() // it may not know this gateway either
@@ -246,11 +254,12 @@ type place struct {
 	host     string
 	zone     string
 	direct   string
-	uptimeMs int64
+	// startedMs is when the gateway started, by the clock of this one. It may be before 0.
+	startedMs int64
 }
 
 func placeOf(m *member, s *serverDocument) place {
-	return place{instance: s.Instance, server: s.Name, hub: m.Instance, gateway: m.Gateway, host: m.Host, zone: m.Zone, direct: s.Direct, uptimeMs: m.UptimeMs}
+	return place{instance: s.Instance, server: s.Name, hub: m.Instance, gateway: m.Gateway, host: m.Host, zone: m.Zone, direct: s.Direct, startedMs: m.startedMs}
 }
 
 // An offer is a function with one description, and where it can be called.
@@ -305,16 +314,16 @@ func (c *catalogue) offers() map[string]*offer {
 // compareOffers says which of two descriptions of a function callers get: the greater one.
 func compareOffers(a, b *offer) int {
 	return cmp.Or(cmp.Compare(len(a.local), len(b.local)), cmp.Compare(len(a.places), len(b.places)),
-		cmp.Compare(b.youngest(), a.youngest()), cmp.Compare(a.function.Hash, b.function.Hash))
+		cmp.Compare(a.youngest(), b.youngest()), cmp.Compare(a.function.Hash, b.function.Hash))
 }
 
-// youngest returns for how long the gateway runs that has started last.
+// youngest returns when the gateway started that has started last.
 func (o *offer) youngest() int64 {
-	least := int64(1<<63 - 1)
+	last := int64(math.MinInt64)
 	for _, p := range o.places {
-		least = min(least, p.uptimeMs)
+		last = max(last, p.startedMs)
 	}
-	return least
+	return last
 }
 
 // status returns what is known of other gateways.
