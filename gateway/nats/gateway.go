@@ -136,11 +136,14 @@ func (g *Gateway) start(life context.Context) (err error) {
 	if err = g.peers.subscribe(g.link.Conn); err != nil {
 		return fmt.Errorf("gateway: engine: %w", err)
 	}
-	if err = g.importing.start(life); err != nil {
-		return err
-	}
 	made, err := g.makeExports(g.config.Exports)
 	if err != nil {
+		return err
+	}
+	if err = g.importing.start(life); err != nil {
+		for _, e := range made {
+			_ = e.client.Close()
+		}
 		return err
 	}
 	g.begin(made)
