@@ -65,7 +65,7 @@ func (a *announcer) run(ctx context.Context) {
 		case <-timer.C:
 		case <-a.now:
 		case <-a.soon:
-			sleep(ctx, a.answerDelay())
+			a.delayAnswer(ctx)
 		}
 		if ctx.Err() != nil {
 			return
@@ -80,10 +80,22 @@ func (a *announcer) run(ctx context.Context) {
 	}
 }
 
+// delayAnswer waits for a moment before an answer, unless there is something else to announce
+// meanwhile: others should hear of a change at once.
+func (a *announcer) delayAnswer(ctx context.Context) {
+	timer := time.NewTimer(a.answerDelay())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.now:
+	case <-ctx.Done():
+	}
+}
+
 // interval is how often the gateway announces itself without a reason.
 func (a *announcer) interval() time.Duration {
 	members := a.gateway.catalogue.count()
-	return wire.AnnounceMs * time.Millisecond * time.Duration(max(1, members/membersAtPace))
+	return wire.AnnounceMs * time.Millisecond * time.Duration(max(membersAtPace, members)) / membersAtPace
 }
 
 func (a *announcer) answerDelay() time.Duration {
