@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nearcall/nearcall/gateway/nats/internal/services"
 	"github.com/nearcall/nearcall/internal/wire"
 	"github.com/nearcall/nearcall/observe"
 	"github.com/nearcall/nearcall/server"
@@ -181,6 +182,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("listen at %q: only local sockets (unix:) can be served; others reach functions by a gateway of their own", c.Listen)
 	case len(c.Name) > nameBytesMax || len(c.Host) > 255 || len(c.Zone) > nameBytesMax:
 		return fmt.Errorf("names of a gateway and of a zone have at most %d bytes, and those of a host 255", nameBytesMax)
+	case !isLabel(c.Name) || !isLabel(c.Host) || c.Zone != "" && !isLabel(c.Zone):
+		return fmt.Errorf("name %q, host %q or zone %q has control characters: other gateways would ignore this one", c.Name, c.Host, c.Zone)
 	case c.Workers < 0 || c.Workers > wire.GatewayWorkersCeiling:
 		return fmt.Errorf("%d workers: limit gateway_workers is 1 to %d", c.Workers, wire.GatewayWorkersCeiling)
 	case c.DrainTimeout < 0 || c.DrainTimeout > wire.DrainTimeoutMsCeiling*time.Millisecond:
@@ -207,6 +210,9 @@ func (c *Config) checkExports() error {
 			return fmt.Errorf("export %s of %q: the address of a server on this machine begins with \"unix:\"", e.Name, e.Address)
 		case e.Direct != "" && !isDirect(e.Direct):
 			return fmt.Errorf("export %s: direct address %q does not have the form tls:host:port", e.Name, e.Direct)
+		}
+		if err := services.CheckVersion(e.Version); err != nil {
+			return fmt.Errorf("export %s: %w", e.Name, err)
 		}
 		names[e.Name] = true
 		for _, pattern := range e.Functions {

@@ -183,6 +183,8 @@ func TestConfigs(t *testing.T) {
 		"a server elsewhere":   {gateway.Config{Exports: []gateway.Export{{Name: "a", Address: "tcp:b:1"}}}, "begins with \"unix:"},
 		"a pattern":            {gateway.Config{Exports: []gateway.Export{{Name: "a", Address: "unix:/s", Functions: []string{"["}}}}, "pattern"},
 		"a prefix":             {gateway.Config{Exports: export, Prefix: "a.*"}, "prefix"},
+		"a version":            {gateway.Config{Exports: []gateway.Export{{Name: "a", Address: "unix:/s", Version: "1.5"}}}, "semantic version"},
+		"control characters":   {gateway.Config{Exports: export, Zone: "a\nb"}, "control characters"},
 		"workers":              {gateway.Config{Exports: export, Workers: 1 << 20}, "gateway_workers"},
 		"two kinds of keys":    {gateway.Config{Exports: export, Engine: gateway.Engine{URLs: []string{"nats://b"}, Nkey: "n", Credentials: "c"}}, "one of both"},
 		"keys for itself":      {gateway.Config{Exports: export, Engine: gateway.Engine{Nkey: "n"}}, "give its URL"},
