@@ -1,8 +1,25 @@
 /* An address with several endpoints in a loop of poll(2): connecting and calls that were begun go on to the next endpoint
  * without a function that blocks. */
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "endpoints_test.h"
+#include "handle/handle.h"
+
+/* Linked with --wrap. On this socket the server ends the connection before a second request is sent. */
+static int ends_after_one = -1;
+
+ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
+
+ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags)
+{
+    struct pollfd watched = {fd, 0, 0};
+    ssize_t sent = __real_send(fd, data, bytes, flags);
+    if (fd == ends_after_one && sent > 0)
+        CHECK_INT(poll(&watched, 1, -1), 1);
+    return sent;
+}
 
 /* One turn of a loop; what nearcall_process() returned. */
 static int turn(nearcall_client *client)
@@ -158,6 +175,41 @@ static void stays_with_its_calls(void)
     host_end(&other);
 }
 
+/* Two calls wait for the second endpoint while the first, which was given up, welcomes the connection. Its server ends
+ * when it has one of them. */
+static void lost_when_it_was_given_up(void)
+{
+    struct host near, far;
+    nearcall_reply reply;
+    host_start(&near, "unix:");
+    host_start(&far, "unix:");
+    nearcall_client *client = test_open(two_hosts(&near, "|", &far), NEARCALL_NONBLOCKING);
+    nearcall_function *function = find(client);
+    nearcall_disconnect(client);
+    atomic_store(&near.way, HOST_SAYS_NOTHING);
+    atomic_store(&far.way, HOST_SAYS_NOTHING);
+    nearcall_call_id first = begin(client, function, 20000), second = begin(client, function, 20000);
+    while (client->endpoints->active == 0 || client->connection.state != NC_HELLO)
+        (void)turn(client);
+    ends_after_one = client->endpoints->at[0]->connection.fd;
+    struct pollfd welcome = {ends_after_one, POLLIN, 0};
+    atomic_store(&near.way, HOST_ENDS);
+    CHECK_INT(poll(&welcome, 1, -1), 1);
+    nearcall_call_id third = begin(client, function, 20000);
+    ends_after_one = -1;
+    CHECK_INT(atomic_load(&near.requests), 1);
+    CHECK_CALL(client, nearcall_poll(client, first, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_UNKNOWN);
+    CHECK_CALL(client, nearcall_poll(client, second, &reply), NEARCALL_E_UNAVAILABLE);
+    CHECK_OUTCOME(client, NEARCALL_OUTCOME_NOT_EXECUTED);
+    atomic_store(&far.way, HOST_SERVES);
+    CHECK_CALL(client, finish(client, third, &reply), NEARCALL_OK);
+    CHECK_INT(atomic_load(&far.requests), 1);
+    nearcall_close(client);
+    host_end(&near);
+    host_end(&far);
+}
+
 int main(void)
 {
     test_begin();
@@ -167,5 +219,6 @@ int main(void)
     first_says_nothing("unix:");
     first_says_nothing("tcp:");
     stays_with_its_calls();
+    lost_when_it_was_given_up();
     return 0;
 }

@@ -103,7 +103,7 @@ static bool is_due(const nearcall_client *client, const struct nc_connection *co
     return *ret_events || client->now_ns >= timer_ns;
 }
 
-/* Calls that wait may have been sent there: then the handle stays with it. */
+/* Calls that wait are sent there, if it is ready: then the handle stays with it. */
 static void look_at(nearcall_client *client, int index)
 {
     struct nc_endpoints *endpoints = client->endpoints;
@@ -114,6 +114,7 @@ static void look_at(nearcall_client *client, int index)
     endpoints->is_beside = true;
     nc_connection_advance(client, events);
     endpoints->is_beside = false;
+    nc_send_pending(client);
     if (!has_call(client) && !nc_output_waits(&client->connection))
         turn_to(client, active);
 }

@@ -165,13 +165,15 @@ static void read_welcome(nearcall_client *client)
     nc_silence_begin(client);
     if (client->endpoints)
         nc_endpoint_welcomed(client);
-    if (!client->endpoints || !client->endpoints->is_beside)
+    bool is_beside = client->endpoints && client->endpoints->is_beside;
+    if (!is_beside)
         client->connects = false;
     set_mode(client);
     nc_stores_agree(client);
     nc_agree_on_descriptors(client);
     nc_dispatch(client);
-    nc_send_pending(client);
+    if (!is_beside)
+        nc_send_pending(client);
 }
 
 static ssize_t receive(nearcall_client *client)

@@ -160,7 +160,7 @@ bool nc_endpoint_lost(nearcall_client *client, const struct nc_loss *loss, bool 
         leave_alone(client);
     endpoints->was_silent = false;
     if (!before_welcome || endpoints->is_dropped)
-        return endpoints->is_beside;
+        return endpoints->is_beside && nc_calls_on_connection(client) == 0;
     if (endpoints->is_beside)
         return true;
     if (endpoints->is_pinned) {
