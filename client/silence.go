@@ -20,7 +20,8 @@ const (
 // A silence notices a server that says nothing while calls wait for it: it is asked (PING)
 // when nothing has come for ask, and the connection has ended when nothing has come for
 // limit. It is for other machines only: a server of this one that does not answer was
-// stopped, and may go on.
+// stopped, and may go on. A server that drains reads nothing any more, so it cannot be asked,
+// and is not silent: it answers the calls that it has accepted when they end.
 type silence struct {
 	limit, ask time.Duration // limit is 0: off
 	// heardNs is when something came last. Only the goroutine that reads sets it.
@@ -98,11 +99,11 @@ func (c *connection) watchSilence() {
 	s.timer.Reset(s.ask)
 }
 
-// lookForSilence is what the timer does. It goes on while calls wait.
+// lookForSilence is what the timer does. It goes on while calls wait, until the connection is left.
 func (c *connection) lookForSilence() {
 	c.mu.Lock()
 	s := &c.silence
-	if c.awaitedLocked() == 0 {
+	if c.awaitedLocked() == 0 || c.leaving {
 		s.armed = false
 		c.mu.Unlock()
 		return

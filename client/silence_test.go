@@ -89,6 +89,24 @@ func answerWhileACallWaits(t *testing.T, p *peer, silence time.Duration) {
 	}
 }
 
+// A server that drains reads nothing, so it answers no PING. It is there until its functions end.
+func TestServerThatDrainsIsNotSilent(t *testing.T) {
+	overNetworks(t, func(t *testing.T, p *peer) {
+		c := p.client(client.WithSilence(silence), client.WithAttempts(1))
+		done := begin(context.Background(), c, "echo", nil)
+		conn := p.serve()
+		request := conn.expect(wire.Request)
+		conn.send(wire.Frame{Header: wire.Header{Type: wire.Drain, CallID: request.CallID}})
+		select {
+		case got := <-done:
+			t.Fatal("the call has ended before its function:", got.err)
+		case <-time.After(3 * silence):
+		}
+		conn.reply(request, []byte("late"))
+		expectReply(t, wait(t, done), "late")
+	})
+}
+
 // A server that still receives a request says nothing, and is there.
 func TestSlowUploadIsNoSilence(t *testing.T) {
 	overNetworks(t, func(t *testing.T, p *peer) {
