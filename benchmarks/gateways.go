@@ -12,7 +12,7 @@ import (
 	"github.com/nearcall/nearcall/client"
 )
 
-// Gateways whose socket callers use, before a testserver. Each has its NATS server itself.
+// Gateways whose socket callers use, before a testserver. Those of two hosts share a NATS server.
 var (
 	// Of another host than testserver, whose functions a second gateway exports.
 	remoteGateway = serverPlan{program: "gateway", gateway: true}
@@ -40,51 +40,40 @@ func (s *scene) startForwarder() error {
 
 // startGateway starts the gateway that callers use, and what works for it.
 func (s *scene) startGateway(p serverPlan) error {
-	free, err := freePorts(1)
-	if err != nil {
-		return err
-	}
-	path, engine := s.nextSocket(), free[0]
-	callers := []string{"--host", "callers", "--listen", "unix:" + path, "--engine-listen", engine}
 	server, export, err := s.exported(p)
 	if err != nil {
 		return err
 	}
-	switch p {
-	case localGateway:
-		callers = append(callers, export...)
-	case directGateway:
+	path := s.nextSocket()
+	callers := []string{"--host", "callers", "--listen", "unix:" + path}
+	behind := server
+	if p == localGateway {
+		callers = append(append(callers, "--engine-listen", "off"), export...)
+	} else {
+		engine, err := s.start(s.peerProgram("natsserver"), "serve", "unix:"+s.nextSocket())
+		if err := s.also(engine, err); err != nil {
+			return err
+		}
+		other, err := s.gateway(append(export, "--host", "functions", "--nats", engine.Said)...)
+		if err := s.also(other, err); err != nil {
+			return err
+		}
+		engine.Behind, other.Behind, behind = server, engine, other
+		callers = append(callers, "--nats", engine.Said)
+	}
+	if p == directGateway {
 		callers = append(callers, "--direct", "gateways", "--ca", certificates(s.folder).authority())
 	}
 	gateway, err := s.gateway(callers...)
 	if err != nil {
 		return err
 	}
-	gateway.Said, gateway.Behind = "unix:"+path, server
-	if p != localGateway {
-		err = s.startOther(gateway, engine, export)
-	}
-	if err == nil {
-		err = awaitEcho(gateway)
-	}
-	if err != nil {
+	gateway.Said, gateway.Behind = "unix:"+path, behind
+	if err := awaitEcho(gateway); err != nil {
 		gateway.Stop()
 		return err
 	}
 	s.servers[p] = gateway
-	return nil
-}
-
-// startOther starts the gateway of the host that has the function.
-func (s *scene) startOther(gateway *process.Process, engine string, export []string) error {
-	if err := awaitPort(gateway, engine); err != nil { // the other would try again after a while
-		return err
-	}
-	other, err := s.gateway(append(export, "--host", "functions", "--nats", "nats://"+engine)...)
-	if err := s.also(other, err); err != nil {
-		return err
-	}
-	gateway.Behind, other.Behind = other, gateway.Behind
 	return nil
 }
 
