@@ -27,15 +27,12 @@
 
 /* ---- Turning to an endpoint ---- */
 
+/* That everything is answered says nothing: a call may wait until it asks for a store again. */
 static bool has_call(const nearcall_client *client)
 {
-    const struct nc_connection *connection = &client->connection;
-    const struct nc_call *call = client->sync.call;
-    if (connection->state != NC_READY)
+    if (client->connection.state != NC_READY)
         return false;
-    if (connection->unanswered == 0) /* a ping is not counted */
-        return call && nc_call_is_on_connection(call);
-    for (call = client->calls.used; call; call = call->next)
+    for (const struct nc_call *call = client->calls.used; call; call = call->next)
         if (nc_call_is_on_connection(call))
             return true;
     return false;
