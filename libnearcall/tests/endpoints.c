@@ -142,6 +142,28 @@ static void lack_is_remembered(void)
     host_end(&far);
 }
 
+/* The nearer server has the function by now, but its connection is that of the former one. */
+static void lacking_is_asked_last(void)
+{
+    struct host near, far;
+    host_start(&near, "unix:");
+    host_start(&far, "unix:");
+    near.script.schema_hash++;
+    atomic_store(&near.way, HOST_LACKS);
+    nearcall_client *client = open_two(&near, "|", &far, 1);
+    call_it(client);
+    atomic_store(&near.way, HOST_SERVES);
+    call_it(client);
+    CHECK_INT(host_requests(&near), 1);
+    CHECK_INT(host_requests(&far), 2);
+    host_stop(&far);
+    for (int i = 0; i < 3; i++)
+        call_it(client);
+    CHECK_INT(host_requests(&near), 3);
+    nearcall_close(client);
+    host_end(&near);
+}
+
 /* ---- When no endpoint is left ---- */
 
 /* Of a function that one of them had, one is asked each time; what nobody ever had is not remembered. */
@@ -263,6 +285,7 @@ int main(void)
     stays(HOST_REFUSES_CALLER, NEARCALL_E_PERMISSION_DENIED, NEARCALL_OUTCOME_NOT_EXECUTED);
     stays(HOST_ENDS, NEARCALL_E_UNAVAILABLE, NEARCALL_OUTCOME_UNKNOWN);
     lack_is_remembered();
+    lacking_is_asked_last();
     all_lack(true);
     all_lack(false);
     error_of_all();

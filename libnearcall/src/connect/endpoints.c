@@ -147,18 +147,20 @@ static nc_endpoint_bits endpoints_without(const nearcall_client *client, const n
     return absent;
 }
 
-/* In its first attempt a call tries everything. Later ones try one endpoint that rests. If no endpoint is known to
- * have the function, one of them is asked. */
+/* In its first attempt a call tries everything. Later ones try one endpoint that rests. If no endpoint is left, one
+ * that is known not to have the function is asked: another server may have taken its place. */
 static int pick(nearcall_client *client)
 {
     struct nc_endpoints *endpoints = client->endpoints;
-    const struct nc_search *search = &endpoints->search;
+    struct nc_search *search = &endpoints->search;
     bool rests;
     int index = nc_choice_pick(&endpoints->choice, client->now_ns, &client->random, search->tried | search->absent, &rests);
     if (rests && search->is_later && search->tried)
         index = NC_CHOICE_NONE;
-    if (index == NC_CHOICE_NONE && search->failures == 0)
-        index = nc_choice_nearest(&endpoints->choice, search->absent);
+    if (index == NC_CHOICE_NONE && !search->asks) {
+        search->asks = true;
+        index = nc_choice_nearest(&endpoints->choice, search->absent & ~search->tried);
+    }
     return index;
 }
 

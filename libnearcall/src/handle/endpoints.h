@@ -61,6 +61,7 @@ struct nc_endpoint {
 struct nc_search {
     nc_endpoint_bits tried; /* have failed */
     nc_endpoint_bits absent; /* are known not to have the function */
+    bool asks; /* one that is absent was chosen */
     bool is_later; /* it is not the first attempt */
     bool is_over; /* no endpoint is left, and the calls were told */
     unsigned failures;
