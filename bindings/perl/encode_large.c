@@ -111,7 +111,8 @@ bool ncp_put_large_characters(pTHX_ ncp_encoder *e, const SV *text)
     return true;
 }
 
-/* How many characters text has of which none is above 255. False: it has one that is. */
+/* How many characters text has of which none is above 255. False: it has one that is, or it is malformed, because code
+ * that sets a string's flag of UTF-8 need not look at the bytes. */
 static bool count_narrow(pTHX_ ncp_encoder *e, const U8 *from, STRLEN bytes, STRLEN *ret_characters)
 {
     STRLEN high = 0, total = bytes, piece, i;
@@ -119,9 +120,12 @@ static bool count_narrow(pTHX_ ncp_encoder *e, const U8 *from, STRLEN bytes, STR
     for (; bytes > 0; from += piece, bytes -= piece) {
         piece = piece_of(from, bytes, true);
         for (i = 0; i < piece; i++) {
-            if (UTF8_IS_ABOVE_LATIN1(from[i]))
+            if (from[i] < 0x80)
+                continue;
+            if (!UTF8_IS_DOWNGRADEABLE_START(from[i]) || i + 1 == piece || !UTF8_IS_CONTINUATION(from[i + 1]))
                 return false;
-            high += UTF8_IS_CONTINUATION(from[i]);
+            high++;
+            i++;
         }
         ncp_spend(aTHX_ e, piece);
     }

@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 
+use Encode ();
 use POSIX ();
 use Test::More;
 use FindBin ();
@@ -76,6 +77,14 @@ subtest 'text and bytes of every kind' => sub {
     ok( $go->echo($upgraded) eq $large, 'bytes that were upgraded' );
     ok( $go->call_raw( echo => "a$upgraded" ) eq "a$large", 'the same as a raw request' );
     like( error_of { $go->echo("$upgraded\x{100}") }, qr/a character above 255/, 'a wide character at the end of bytes' );
+    for my $octet ( "\x80", "\xC2", "\xC2\x41", "a\xC3" ) {
+        my $malformed = $octet x ( 4 << 20 );
+        Encode::_utf8_on($malformed);
+        my $error = error_of { $go->echo($malformed) };
+        like( $error, qr/a character above 255/, 'bytes that say they are UTF-8, and are not' );
+        $error = error_of { $go->call_raw( echo => $malformed ) };
+        like( $error, qr/a character above 255/, 'the same as a raw request' );
+    }
     my $surrogate = do { no warnings 'surrogate'; $text{'of several bytes a character'} . chr 0xD800 };
     like( error_of { $go->identity($surrogate) }, qr/not Unicode text/, 'a surrogate at the end of text' );
     is( $go->one, 1, 'the handle goes on' );
