@@ -72,7 +72,7 @@ type direction struct {
 	askAfterNs atomic.Uint64
 }
 
-// A toldPlace never changes. At is nil if calls are to stay with the server that was asked.
+// A toldPlace never changes. At is nil if calls are to stay with the server that was asked until then.
 type toldPlace struct {
 	at      *endpoint
 	untilNs uint64
@@ -186,7 +186,9 @@ func (t *directions) renew(d *direction, former *toldPlace, nowNs uint64) bool {
 }
 
 // ask asks for the function, by the address of the client. The answer's direction has been noted when
-// it has come; without one there is none any more.
+// it has come; without one there is none any more. That may be for a while only, such as while the
+// server has nobody to whom it passes calls on. No call may have a reason to ask, because calls go by
+// the id that the function has, so the server is asked again after a while.
 func (t *directions) ask(d *direction, former *toldPlace, nowNs uint64) {
 	c := t.told.client
 	q := c.take()
@@ -195,7 +197,7 @@ func (t *directions) ask(d *direction, former *toldPlace, nowNs uint64) {
 	q.startNs, q.deadlineNs = nowNs, nowNs+uint64(directionGrace)
 	failure := c.attemptHere(c.life, q, 1)
 	if failure == nil || failure.Code == status.Unimplemented {
-		d.latest.CompareAndSwap(former, nil)
+		d.latest.CompareAndSwap(former, &toldPlace{untilNs: c.clock.Ns() + absentNs})
 	}
 	c.log.Debug("asked where a function can be called directly", "function", d.name, "failure", asError(failure))
 }

@@ -1,0 +1,49 @@
+package client
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/nearcall/nearcall/server"
+)
+
+// TestDirectionAfterNoFunction: a server that passes calls on may lack a function for a while. When it has
+// it again, calls go there by its id, so nothing else would bring the direction back.
+func TestDirectionAfterNoFunction(t *testing.T) {
+	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Register("silent", func() {}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	address, served := "unix:"+t.TempDir()+"/s", make(chan error, 1)
+	listener, err := s.Listen(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { served <- s.Serve(ctx, listener) }()
+	defer func() { stop(); <-served }()
+	c, err := New(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, name := range []string{"absent", "silent"} {
+		nowNs := c.core.clock.Ns()
+		former := &toldPlace{untilNs: nowNs}
+		d := &direction{name: name}
+		d.latest.Store(former)
+		c.core.directions.ask(d, former, nowNs)
+		latest := d.latest.Load()
+		if latest == nil || latest == former || latest.at != nil {
+			t.Fatalf("%s: after the answer %+v is known, want that calls stay for a while", name, latest)
+		}
+		if wait := time.Duration(latest.untilNs - nowNs); wait < time.Duration(absentNs) || wait > 2*time.Duration(absentNs) {
+			t.Errorf("%s: the server is asked again after %v", name, wait)
+		}
+	}
+}
