@@ -96,16 +96,16 @@ func (t *directions) of(r *call) *direction {
 
 // follow makes the call where a direction says. Ended is false if the call is to be made by the
 // address of the client; the failure then says why it was not made there, or is nil if that was not
-// tried.
-func (t *directions) follow(ctx context.Context, r *call, d *direction) (failure *status.Error, ended bool) {
+// tried. nowNs is when this attempt begins.
+func (t *directions) follow(ctx context.Context, r *call, d *direction, nowNs uint64) (failure *status.Error, ended bool) {
 	place := d.latest.Load()
 	if place == nil {
 		return nil, false
 	}
-	if r.startNs >= place.untilNs && !t.renew(d, place, r.startNs) {
+	if nowNs >= place.untilNs && !t.renew(d, place, nowNs) {
 		return nil, false
 	}
-	if place.at == nil || r.startNs < d.avoidedUntilNs.Load() || r.startNs < place.at.fullUntilNs.Load() {
+	if place.at == nil || nowNs < d.avoidedUntilNs.Load() || nowNs < place.at.fullUntilNs.Load() {
 		return nil, false
 	}
 	for {

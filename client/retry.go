@@ -73,7 +73,11 @@ func (c *core) attempt(ctx context.Context, r *call, count int) *status.Error {
 		return c.attemptHere(ctx, r, count)
 	}
 	r.at, r.spills = nil, false
-	direct, ended := c.directions.follow(ctx, r, d)
+	nowNs := r.startNs
+	if count > 1 { // the call may have waited for long since it began
+		nowNs = c.clock.Ns()
+	}
+	direct, ended := c.directions.follow(ctx, r, d, nowNs)
 	if ended {
 		return direct
 	}
