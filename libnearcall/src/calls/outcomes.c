@@ -151,7 +151,8 @@ void nc_calls_lose(nearcall_client *client, const struct nc_loss *loss, bool bef
 void nc_calls_drain(nearcall_client *client, uint64_t last_served_id)
 {
     for (struct nc_call *call = client->calls.used; call; call = call->next) {
-        bool is_served = call->id <= last_served_id || call->type == NC_ASK; /* which is answered all the same */
+        /* A question above that is answered too if the server has read it. If not, the end of the connection tells. */
+        bool is_served = call->id <= last_served_id || call->type == NC_ASK;
         bool taken = is_served && nc_frame_is_written(client, call) && !nc_call_asks_for_store(call);
         bool too_late = call->state == NC_CALL_CANCELLING;
         if (!nc_call_is_on_connection(call) || taken)
