@@ -106,6 +106,36 @@ static void answers_change(void)
     end(hosts, 4);
 }
 
+/* The name stands for as many hosts as an address may have, then for as many others. The call that learns of that reaches
+ * the only one that is there. */
+static void all_answers_change(void)
+{
+    enum { COUNT = NC_ADDRESS_ENDPOINTS_MAX - 1 };
+    struct host hosts[2];
+    nearcall_reply reply;
+    static char before[COUNT][24], after[COUNT][24];
+    nearcall_client *client = test_open(start(hosts, 2), 0);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(before[i], sizeof(before[i]), "127.0.1.%d", i + 1);
+        snprintf(after[i], sizeof(after[i]), "127.0.2.%d", i + 1);
+        names.answers[i] = i > 0 ? before[i] : numbers[0];
+    }
+    call_it(client);
+    CHECK_INT(host_requests(&hosts[0]), 1);
+    for (int i = 0; i < COUNT; i++)
+        names.answers[i] = i < COUNT - 1 ? after[i] : numbers[1];
+    host_stop(&hosts[0]);
+    int r;
+    do { /* the test has a bound */
+        usleep(1000);
+        r = nearcall_call(client, "f", "again", 5, 20000, &reply);
+    } while (names.lookups < 2);
+    CHECK_CALL(client, r, NEARCALL_OK);
+    CHECK_INT(host_requests(&hosts[1]), 1);
+    nearcall_close(client);
+    end(hosts, 2);
+}
+
 static void other_family_is_farther(void)
 {
     struct host hosts[1];
@@ -136,7 +166,7 @@ static void too_many(void)
         names.answers[i] = more[i];
     }
     CHECK_CALL(client, nearcall_call(client, "f", "x", 1, 20000, &reply), NEARCALL_E_UNAVAILABLE);
-    CHECK(strstr(nearcall_error_message(client), "tcp:127.0.1.14:") != NULL); /* one is the socket's, one is the name's */
+    CHECK(strstr(nearcall_error_message(client), "tcp:127.0.1.15:") != NULL); /* one is the socket's */
     nearcall_close(client);
     end(hosts, 1);
 }
@@ -174,6 +204,7 @@ int main(void)
     test_begin();
     each_answer_counts();
     answers_change();
+    all_answers_change();
     other_family_is_farther();
     too_many();
     no_answer();

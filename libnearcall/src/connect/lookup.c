@@ -156,7 +156,6 @@ static bool add_endpoint(nearcall_client *client, struct nc_host_name *name, con
     int index = nc_choice_add(&endpoints->choice, group, true);
     if (index == NC_CHOICE_NONE) {
         nc_endpoint_free(endpoint);
-        tell_of_too_many(client, name);
         return false;
     }
     endpoint->name = name;
@@ -176,11 +175,11 @@ static bool is_there(const struct nc_endpoints *endpoints, const struct nc_host_
 }
 
 /* Turns to an endpoint that stays, so that the active one can be removed. */
-static void turn_away(nearcall_client *client, const struct nc_host_name *name)
+static void turn_away(nearcall_client *client, const struct nc_host_name *name, const struct answers *answers)
 {
     struct nc_endpoints *endpoints = client->endpoints;
     for (unsigned i = 0; i < NC_ADDRESS_ENDPOINTS_MAX; i++)
-        if (i != endpoints->active && endpoints->at[i] && endpoints->at[i]->name == name && !endpoints->at[i]->stands_in) {
+        if (endpoints->at[i] && endpoints->at[i]->name == name && has(answers, endpoints->at[i]->address.answer)) {
             nc_endpoint_turn(client, i);
             return;
         }
@@ -195,7 +194,7 @@ static void remove_gone(nearcall_client *client, struct nc_host_name *name, cons
         if (!endpoint || endpoint->name != name || has(answers, endpoint->address.answer))
             continue;
         if (i == endpoints->active)
-            turn_away(client, name);
+            turn_away(client, name, answers);
         if (i == endpoints->active)
             continue; /* nothing could be put in its place */
         if (!endpoint->stands_in)
@@ -205,19 +204,28 @@ static void remove_gone(nearcall_client *client, struct nc_host_name *name, cons
     }
 }
 
-static void replace(nearcall_client *client, struct nc_host_name *name, const struct answers *answers)
+/* False: there is no place for one, or no memory. */
+static bool add_new(nearcall_client *client, struct nc_host_name *name, const struct answers *answers)
 {
-    if (name->sets_silence && answers->count > 1)
-        name->address.silence_ms = NC_TCP_SILENCE_MS;
-    if (answers->too_many)
-        tell_of_too_many(client, name);
     for (unsigned i = 0; i < answers->count; i++) {
         bool is_preferred = answers->all[i].family == answers->all[0].family;
         if (!is_there(client->endpoints, name, answers->all[i].number) &&
             !add_endpoint(client, name, &answers->all[i], name->group + !is_preferred))
-            break;
+            return false;
     }
+    return true;
+}
+
+/* Those that are gone have the places of new ones. The active one may have to wait for one that it can be left for. */
+static void replace(nearcall_client *client, struct nc_host_name *name, const struct answers *answers)
+{
+    if (name->sets_silence && answers->count > 1)
+        name->address.silence_ms = NC_TCP_SILENCE_MS;
     remove_gone(client, name, answers);
+    (void)add_new(client, name, answers);
+    remove_gone(client, name, answers);
+    if (!add_new(client, name, answers) || answers->too_many)
+        tell_of_too_many(client, name);
 }
 
 /* That a resolver does not answer may be over in a moment; what it says holds longer. */
