@@ -265,7 +265,7 @@ typedef struct nearcall_options {
     const char *tls_certificate;  /* PEM file: this program's certificate, then those between it and its authority; NULL: none */
     const char *tls_key;          /* PEM file: its key, without a passphrase; NULL: in the file of the certificate */
     const char *tls_server_name;  /* the name in the server's certificate; NULL: the host of the address */
-    int64_t silence_ms;           /* 0: off; see "Other machines" */
+    int64_t silence_ms;           /* 0: off, or 1000 if the address has several endpoints; see "Other machines" */
 } nearcall_options;
 
 #define NEARCALL_OPTIONS_INIT { sizeof(nearcall_options), 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, 0 }

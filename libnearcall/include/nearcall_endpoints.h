@@ -34,6 +34,11 @@
  * NEARCALL_E_UNAUTHENTICATED), or may not be called over plain TCP
  * (NEARCALL_E_FAILED_PRECONDITION), ends the call. The next call uses another endpoint.
  *
+ * SILENCE. A server of another machine from which nothing comes for a second while a call waits,
+ * although it is asked, counts as gone: its calls end, and further ones go to other endpoints.
+ * silence_ms, or "?silence=MS" behind a group of the address, sets another time, and "?silence=off"
+ * none. Servers of this machine are given all the time that calls have.
+ *
  * DESCRIPTIONS. nearcall_find() asks the server that the handle is connected to, and the call
  * after it goes there as well. Servers of one address may describe a function in different ways.
  * A call that meets another description than its own ends with NEARCALL_E_ABORTED, as when a
