@@ -210,6 +210,38 @@ static void lost_when_it_was_given_up(void)
     host_end(&far);
 }
 
+/* The connection that the program is making stands, although it is that of an endpoint that was given up. */
+static void connected_when_it_was_given_up(void)
+{
+    struct host near, far;
+    nearcall_reply reply;
+    host_start(&near, "unix:");
+    host_start(&far, "unix:");
+    nearcall_client *client = test_open(two_hosts(&near, "|", &far), NEARCALL_NONBLOCKING);
+    nearcall_function *function = find(client);
+    nearcall_disconnect(client);
+    atomic_store(&near.way, HOST_SAYS_NOTHING);
+    atomic_store(&far.way, HOST_SAYS_NOTHING);
+    CHECK_CALL(client, nearcall_connect(client, 20000), NEARCALL_E_AGAIN);
+    nearcall_call_id first = begin(client, function, 20000);
+    while (client->endpoints->active == 0 || client->connection.state != NC_HELLO)
+        (void)turn(client);
+    struct pollfd welcome = {client->endpoints->at[0]->connection.fd, POLLIN, 0};
+    atomic_store(&near.way, HOST_SERVES);
+    CHECK_INT(poll(&welcome, 1, -1), 1);
+    call_begun(client, function, 20000);
+    CHECK_CALL(client, finish(client, first, &reply), NEARCALL_OK);
+    CHECK(strcmp(nearcall_endpoint(client), near.script.address) == 0);
+    CHECK_CALL(client, nearcall_connect(client, 20000), NEARCALL_OK);
+    host_stop(&near);
+    while (*nearcall_endpoint(client))
+        (void)turn(client);
+    (void)nearcall_process(client);
+    CHECK_INT(client->connection.state, NC_CLOSED); /* nobody asks for another one */
+    nearcall_close(client);
+    host_end(&far);
+}
+
 int main(void)
 {
     test_begin();
@@ -220,5 +252,6 @@ int main(void)
     first_says_nothing("tcp:");
     stays_with_its_calls();
     lost_when_it_was_given_up();
+    connected_when_it_was_given_up();
     return 0;
 }

@@ -112,8 +112,12 @@ static void look_at(nearcall_client *client, int index)
     nc_connection_advance(client, events);
     endpoints->is_beside = false;
     nc_send_pending(client);
-    if (!has_call(client) && !nc_output_waits(&client->connection))
+    if (!has_call(client) && !nc_output_waits(&client->connection)) {
         turn_to(client, active);
+        return;
+    }
+    nc_endpoint_welcomed(client);
+    client->connects = false;
 }
 
 void nc_endpoints_look(nearcall_client *client)
