@@ -64,7 +64,7 @@ type scenario struct {
 type result struct {
 	times          []uint64 // of calls that succeeded, sorted
 	leftHost, left int      // of these, how many left the host, and the zone
-	lost           int      // calls that were with the host that was cut off
+	lost           int      // calls that were with the host that was cut off, to the end of the run
 	movedAfter     uint64   // how long after the cut the last of these began
 	worst          float64  // the greatest share of its time that a host's workers were busy
 }
@@ -116,6 +116,11 @@ func simulate(s scenario, seed uint64) *result {
 		e := w.events.pop()
 		w.now = e.at
 		w.happen(e)
+	}
+	for _, client := range w.clients {
+		for _, calls := range client.unanswered {
+			w.result.lost += len(calls)
+		}
 	}
 	slices.Sort(w.result.times)
 	for i := range w.hosts {
@@ -230,7 +235,7 @@ func (w *world) pick(client *client, c *call) int {
 		return c.client
 	case anyHost:
 		c.forced = c.tries >= triesMax
-		return w.random.IntN(hosts)
+		return w.drawHost(client)
 	}
 	if index, found := client.set.Probe(w.now, zones); found {
 		w.events.push(event{at: w.now + second, what: probed, client: c.client, index: index})
@@ -242,6 +247,16 @@ func (w *world) pick(client *client, c *call) int {
 		index, _ = client.set.Nearest(c.tried)
 	}
 	return index
+}
+
+// drawHost draws one of all hosts, except those that are known to be silent.
+func (w *world) drawHost(client *client) int {
+	for {
+		index := w.random.IntN(hosts)
+		if state, _ := client.set.Look(index, w.now); state != endpoints.Silent {
+			return index
+		}
+	}
 }
 
 // reach lets a call run, wait, or go back.
