@@ -340,8 +340,9 @@ const (
 	EndpointRestFirstMs = 100
 
 	// EndpointRestMs (ms): the longest time for which an endpoint that failed is
-	// left alone. Why: a host that is back takes calls again within ten to fifteen
-	// seconds.
+	// left alone. Why: looking again costs a connection; an endpoint that is back
+	// takes calls again within ten to fifteen seconds, or within
+	// endpoint_return_ms if calls go to equal or farther ones meanwhile.
 	EndpointRestMs = 10000
 
 	// EndpointFullMs (ms): how long an endpoint that had no room for a call is
@@ -351,9 +352,10 @@ const (
 	// well.
 	EndpointFullMs = 5
 
-	// EndpointReturnMs (ms): how often a caller that uses a farther endpoint looks
-	// whether a nearer one is back. Why: being back late by a second costs a
-	// second of longer ways; looking costs a connection.
+	// EndpointReturnMs (ms): how often a caller looks whether an endpoint is back
+	// for which equal or farther ones stand in. Why: being back late by a second
+	// costs a second of longer ways, or of fewer hosts; looking costs a
+	// connection.
 	EndpointReturnMs = 1000
 
 	// LoadMs (ms): for how long a caller takes into account what a welcome says of

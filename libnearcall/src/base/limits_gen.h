@@ -216,7 +216,7 @@
 /* ms: how long an endpoint that had no room for a call is left alone. */
 #define NC_ENDPOINT_FULL_MS 5
 
-/* ms: how often a caller that uses a farther endpoint looks whether a nearer one is back. */
+/* ms: how often a caller looks whether an endpoint is back for which equal or farther ones stand in. */
 #define NC_ENDPOINT_RETURN_MS 1000
 
 /* ms: for how long a caller takes into account what a welcome says of the server's load. */
