@@ -64,18 +64,27 @@ func (s *scene) act(words []string) error {
 	case "roll":
 		return s.roll()
 	}
-	services, name := s.servers, words[1]
+	if signal, known := signals[words[0]]; known {
+		return s.signal(signal, words[1:])
+	}
+	host, found := s.hosts[words[1]]
+	if !found {
+		return fmt.Errorf("there is no host %q", words[1])
+	}
+	return harm(host, words)
+}
+
+// signal sends a signal to the server of a host, or to its gateway.
+func (s *scene) signal(signal syscall.Signal, words []string) error {
+	services, name := s.servers, words[0]
 	if name == "gateway" {
-		services, name = s.gateways, words[2]
+		services, name = s.gateways, words[1]
 	}
 	service, found := services[name]
 	if !found {
 		return fmt.Errorf("nothing of the kind runs on host %q", name)
 	}
-	if signal, known := signals[words[0]]; known {
-		return service.signal(signal)
-	}
-	return harm(service.host, words)
+	return service.signal(signal)
 }
 
 // signals are what programs are sent.

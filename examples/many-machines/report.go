@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +15,8 @@ import (
 
 // A call that took longer than that had not gone where it was answered at once.
 const astray = 300 * time.Millisecond
+
+var errUntrue = errors.New("what callers were told is not what the hosts have executed")
 
 // A call is one line of the callers.
 type call struct {
@@ -35,7 +38,8 @@ type period struct {
 	lastEnd time.Time
 }
 
-// report prints what the callers saw in each period, and what the hosts have executed.
+// report prints what the callers saw in each period, and what the hosts have executed. It fails if
+// a caller was not told the truth.
 func (s *scene) report(begun time.Time, events []event) error {
 	calls, err := readCalls(s.file("calls"))
 	if err != nil {
@@ -55,6 +59,9 @@ func (s *scene) report(begun time.Time, events []event) error {
 	table.Flush()
 	twice, wrong := judge(calls, executed)
 	fmt.Printf("\n%d orders; executed twice: %d; outcomes that are not true: %d\n", len(calls), twice, wrong)
+	if twice+wrong > 0 {
+		return errUntrue
+	}
 	return nil
 }
 
