@@ -168,7 +168,10 @@ func (c *Config) complete() error {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Engine.Embedded.ClusterName = cmp.Or(c.Engine.Embedded.ClusterName, defaultPrefix)
 	c.Engine.Embedded.Listen = cmp.Or(c.Engine.Embedded.Listen, defaultEngine)
-	if err := errors.Join(c.check(), c.checkExports(), c.Engine.check(), c.checkDirect()); err != nil {
+	if err := errors.Join(c.check(), c.checkExports(), c.Engine.check()); err != nil {
+		return fmt.Errorf("gateway: %w", err)
+	}
+	if err := c.checkFiles(); err != nil {
 		return fmt.Errorf("gateway: %w", err)
 	}
 	return nil
@@ -188,6 +191,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("%d workers: limit gateway_workers is 1 to %d", c.Workers, wire.GatewayWorkersCeiling)
 	case c.DrainTimeout < 0 || c.DrainTimeout > wire.DrainTimeoutMsCeiling*time.Millisecond:
 		return fmt.Errorf("a drain timeout of %v: limit drain_timeout_ms is 0 to %d", c.DrainTimeout, wire.DrainTimeoutMsCeiling)
+	case (c.DirectTLS.Certificate == "") != (c.DirectTLS.Key == ""):
+		return errors.New("a certificate for direct calls and its key belong together")
 	case c.Large > Refuse || c.Direct > DirectCallers:
 		return errors.New("Large or Direct is none of the constants")
 	case !isPrefix(c.Prefix):
@@ -223,27 +228,6 @@ func (c *Config) checkExports() error {
 	}
 	if len(names) > wire.MemberServersMax {
 		return fmt.Errorf("%d exports: limit member_servers_max is %d", len(names), wire.MemberServersMax)
-	}
-	return nil
-}
-
-// checkDirect refuses files that cannot be read before any call needs them.
-func (c *Config) checkDirect() error {
-	if c.Direct == DirectOff {
-		return nil
-	}
-	return c.DirectTLS.read()
-}
-
-// read makes sure that the files can be read.
-func (t *TLS) read() error {
-	for _, file := range []string{t.Authorities, t.Certificate, t.Key} {
-		if file == "" {
-			continue
-		}
-		if _, err := os.ReadFile(file); err != nil {
-			return err
-		}
 	}
 	return nil
 }

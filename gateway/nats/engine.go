@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,13 +87,7 @@ func (l *link) options(config *Config) ([]nats.Option, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, about *nats.Subscription, err error) { l.complained(about, err) }),
 	)
 	e := &config.Engine
-	if err := e.TLS.read(); err != nil {
-		return nil, fmt.Errorf("gateway: engine: %w", err)
-	}
 	if e.Credentials != "" {
-		if _, err := os.ReadFile(e.Credentials); err != nil {
-			return nil, fmt.Errorf("gateway: engine: %w", err)
-		}
 		options = append(options, nats.UserCredentials(e.Credentials))
 	}
 	if e.Nkey != "" {

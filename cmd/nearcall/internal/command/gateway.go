@@ -50,7 +50,8 @@ reach each other from machine to machine, unless --plain permits it. Servers of 
 connected to by TLS if they demand it, if the URL begins with tls://, or with these files.
 --ca, --cert and --key are those for calls that leave the engine because of --direct.
 
-All of this can stand in a file, which --config names. Options count more than the file,
+--check also reads the files for TLS, and refuses certificates that others would refuse. All
+of this can stand in a file, which --config names. Options count more than the file,
 and --export, --nats, --route and --leaf are added to what it lists.
 
 On SIGHUP the gateway reads the file again. On SIGTERM and SIGINT it takes no more calls,
@@ -78,7 +79,7 @@ func (r *gatewayRun) run(ctx context.Context) error {
 		return err
 	}
 	if r.check {
-		fmt.Fprintf(r.out, "the configuration is fine: %d exports%s\n", len(c.Exports), listening(c.Listen))
+		fmt.Fprintf(r.out, "the configuration is fine: %s%s\n", counted(len(c.Exports), "export"), listening(c.Listen))
 		return nil
 	}
 	return r.serve(ctx, g)

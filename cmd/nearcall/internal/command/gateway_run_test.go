@@ -176,8 +176,9 @@ func TestGatewayDoesNotStart(t *testing.T) {
 	nearcall(t, "gateway", "--export", "it=unix:/s", "--engine-listen", used.Addr().String()).expect(t, 1, "address already in use", "; if that is another NATS server, use it (--nats)")
 }
 
-// Between machines the servers of NATS in gateways speak TLS, with certificates on both sides.
-func TestGatewaysOverTLS(t *testing.T) {
+// engineCertificates returns a folder with the files that a gateway needs for TLS. Sockets have room there.
+func engineCertificates(t *testing.T) (folder string) {
+	t.Helper()
 	folder, err := os.MkdirTemp("", "nc")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
@@ -185,10 +186,16 @@ func TestGatewaysOverTLS(t *testing.T) {
 	must(t, err)
 	pair, err := trusted.Issue(authority.Subject{CommonName: "engine", IPs: authority.Loopback(), Both: true})
 	must(t, err)
-	for name, text := range map[string][]byte{"ca.pem": trusted.PEM(), "engine.pem": pair.Certificate, "engine.key": pair.Key} {
+	for name, text := range map[string][]byte{"ca.pem": trusted.PEM(), "gateway.pem": pair.Certificate, "gateway.key": pair.Key} {
 		must(t, os.WriteFile(filepath.Join(folder, name), text, 0o600))
 	}
-	secure := []string{"--nats-ca", folder + "/ca.pem", "--nats-cert", folder + "/engine.pem", "--nats-key", folder + "/engine.key", "--engine-listen", "127.0.0.1:0"}
+	return folder
+}
+
+// Between machines the servers of NATS in gateways speak TLS, with certificates on both sides.
+func TestGatewaysOverTLS(t *testing.T) {
+	folder := engineCertificates(t)
+	secure := []string{"--nats-ca", folder + "/ca.pem", "--nats-cert", folder + "/gateway.pem", "--nats-key", folder + "/gateway.key", "--engine-listen", "127.0.0.1:0"}
 	address := serve(t, func(s *server.Server) { s.Register("one", func() int64 { return 1 }) })
 	port := freePorts(t, 1)[0]
 	startGateway(t, append(secure, "--host", "b", "--export", "it="+address, "--cluster-listen", port)...)

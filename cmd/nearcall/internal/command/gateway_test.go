@@ -47,12 +47,15 @@ func TestGatewayCheck(t *testing.T) {
 	authorities := filepath.Join(t.TempDir(), "ca.pem")
 	must(t, os.WriteFile(authorities, trusted.PEM(), 0o600))
 	path := gatewayFile(t, strings.ReplaceAll(gatewayConfiguration, "/etc/nearcall/ca.pem", authorities))
-	nearcall(t, "gateway", "--check", "--config", path).expectOut(t, "the configuration is fine: 1 exports, and functions of others at unix:/run/nearcall/gateway.sock\n")
+	nearcall(t, "gateway", "--check", "--config", path).expectOut(t, "the configuration is fine: 1 export, and functions of others at unix:/run/nearcall/gateway.sock\n")
 	// Options are added to the file.
 	nearcall(t, "gateway", "--check", "--config", path, "--export", "more=unix:/run/more.sock", "--listen", "").expectOut(t, "the configuration is fine: 2 exports\n")
 	nearcall(t, "gateway", "--check", "--export", "shop=unix:/run/shop.sock", "--zone", "west", "--engine-listen", "127.0.0.1:0", "--cluster-listen", "127.0.0.1:6222",
 		"--route", "nats://127.0.0.1:6223,nats://127.0.0.1:6224", "--workers", "16", "--drain-timeout", "5s", "--large", "refuse", "--direct", "callers", "--plain").
-		expectOut(t, "the configuration is fine: 1 exports\n")
+		expectOut(t, "the configuration is fine: 1 export\n")
+	// Files that are missing are found as well, and ports that may not be opened.
+	nearcall(t, "gateway", "--check", "--config", gatewayFile(t, gatewayConfiguration)).expect(t, 1, "/etc/nearcall/ca.pem: no such file")
+	nearcall(t, "gateway", "--check", "--export", "shop=unix:/run/shop.sock", "--cluster-listen", "0.0.0.0:6222").expect(t, 1, "anybody on the network could reach 0.0.0.0:6222")
 }
 
 func TestGatewayFileMistakes(t *testing.T) {

@@ -125,17 +125,18 @@ func TestGatewayGuide(t *testing.T) {
 
 // The configuration in the guide is one, and so is that of packaging.
 func TestGatewayGuideConfiguration(t *testing.T) {
-	for _, path := range []string{guideFile(t, gatewayGuide, "gateway.toml"), packagedConfiguration(t)} {
-		nearcall(t, "gateway", "--check", "--config", path).expectOut(t, "the configuration is fine: 1 exports, and functions of others at unix:/run/nearcall/gateway.sock\n")
+	certificates := engineCertificates(t) + "/"
+	for _, path := range []string{guideFile(t, gatewayGuide, "gateway.toml", "/etc/nearcall/", certificates), packagedConfiguration(t, certificates)} {
+		nearcall(t, "gateway", "--check", "--config", path).expectOut(t, "the configuration is fine: 1 export, and functions of others at unix:/run/nearcall/gateway.sock\n")
 	}
 }
 
-// packagedConfiguration is that of packaging, with a group that every system has.
-func packagedConfiguration(t *testing.T) string {
+// packagedConfiguration is that of packaging, with a group that every system has, and certificates.
+func packagedConfiguration(t *testing.T, certificates string) string {
 	t.Helper()
 	text, err := os.ReadFile(root + "/packaging/systemd/gateway.toml")
 	must(t, err)
-	return gatewayFile(t, strings.Replace(string(text), `socket_group = "nearcall"`, `socket_group = "daemon"`, 1))
+	return gatewayFile(t, strings.NewReplacer(`socket_group = "nearcall"`, `socket_group = "daemon"`, "/etc/nearcall/", certificates).Replace(string(text)))
 }
 
 // systemd has nothing to say against the unit.
