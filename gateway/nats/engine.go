@@ -32,12 +32,16 @@ type link struct {
 	closing   atomic.Bool
 	mu        sync.Mutex
 	lastError error
+	// vital is the subject without which a gateway hears of no other. barred says that the engine
+	// does not permit it, on the connection that there is.
+	vital  string
+	barred error
 }
 
 // connect connects to the engine, or begins to: an engine that is not there yet is waited for beside
 // everything else. Its errors are mistakes of the configuration.
 func connect(config *Config, log *slog.Logger, came func()) (*link, error) {
-	l := &link{log: log, came: came}
+	l := &link{log: log, came: came, vital: subjects{config.Prefix}.member()}
 	options, err := l.options(config)
 	if err != nil {
 		return nil, err
@@ -111,7 +115,7 @@ func (l *link) options(config *Config) ([]nats.Option, error) {
 
 func (l *link) connected() {
 	l.mu.Lock()
-	l.lastError = nil
+	l.lastError, l.barred = nil, nil
 	l.mu.Unlock()
 	l.log.Info("connected to the engine")
 	l.came()
@@ -133,6 +137,7 @@ func (l *link) failed(err error) {
 
 // complained logs what goes wrong beside connections, such as a permission that is missing.
 func (l *link) complained(about *nats.Subscription, err error) {
+	l.noteBarred(err)
 	leftOut, may := l.complaints.next(time.Now())
 	if !may {
 		return
@@ -144,13 +149,30 @@ func (l *link) complained(about *nats.Subscription, err error) {
 	l.log.Warn("the engine complains", "subject", subject, "error", err, "left_out", leftOut)
 }
 
-// why returns what keeps the gateway from its engine, or nil if nothing does.
-func (l *link) why() error {
-	if l.IsConnected() {
-		return nil
+// noteBarred notes that the engine does not let the gateway be one. It is the only way in which the
+// engine of another gateway tells it from a program.
+func (l *link) noteBarred(err error) {
+	if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(strings.ToLower(err.Error()), `"`+strings.ToLower(l.vital)+`"`) {
+		return
 	}
 	l.mu.Lock()
+	first := l.barred == nil
+	l.barred = fmt.Errorf("the NATS server does not permit %s, without which gateways do not find each other: if that server runs in another gateway, where programs may only call, "+
+		"join it by a route (--route) instead of a URL (--nats), or use a NATS server that runs by itself; otherwise give this gateway its permissions", l.vital)
+	barred := l.barred
+	l.mu.Unlock()
+	if first {
+		l.log.Error("this gateway can neither call other machines nor be called", "error", barred)
+	}
+}
+
+// why returns what keeps the gateway from its engine, or nil if nothing does.
+func (l *link) why() error {
+	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.IsConnected() {
+		return l.barred
+	}
 	if l.lastError != nil {
 		return l.lastError
 	}

@@ -267,7 +267,7 @@ func (i *importing) tooSoonLocked() bool {
 // unknown is what callers are told of a function that is not served.
 func (i *importing) unknown(name string) error {
 	if why := i.gateway.link.why(); why != nil {
-		return notExecuted(status.Unavailable, "whether another machine has a function %q is not known, because the gateway is not connected to its engine: %w", name, why)
+		return notExecuted(status.Unavailable, "whether another machine has a function %q is not known, because the gateway cannot use its engine: %w", name, why)
 	}
 	if i.gateway.isSettling() {
 		return notExecuted(status.Unavailable, "whether another machine has a function %q is not known yet: the gateway has just found its engine", name)

@@ -24,7 +24,7 @@ type EngineStatus struct {
 	Connected bool `json:"connected"`
 	// URL is that of the server in use, or "".
 	URL string `json:"url,omitempty"`
-	// Error is why it is not connected, or "".
+	// Error is why it is not connected, or why the connection is of no use, or "".
 	Error string `json:"error,omitempty"`
 	// ReconnectsTotal counts how often the engine was connected to anew.
 	ReconnectsTotal uint64 `json:"reconnects_total"`

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -38,6 +39,19 @@ func TestProgramsAtOwnEngine(t *testing.T) {
 	if _, err := nats.Connect(g.Status().Engine.URL, nats.UserInfo("gateway", "a guess")); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("as the gateway: %v", err)
 	}
+}
+
+// A gateway at the own engine of another gateway is a program there, which cannot work. It says so, and
+// what to do.
+func TestGatewayAtOwnEngineOfAnother(t *testing.T) {
+	b := startBackend(t, "b", "")
+	other := startGateway(t, gateway.Config{Name: "b", Host: "b", Exports: []gateway.Export{{Name: "demo", Address: b.address}},
+		Engine: gateway.Engine{Embedded: gateway.Embedded{Listen: "127.0.0.1:0"}}})
+	await(t, "the engine", func() bool { return other.Status().Engine.URL != "" })
+	engine := gateway.Engine{URLs: []string{other.Status().Engine.URL}}
+	a := startGateway(t, gateway.Config{Name: "a", Host: "a", Listen: here, Engine: engine})
+	await(t, "a status that says what to do", func() bool { return strings.Contains(a.Status().Engine.Error, "--route") })
+	expectRefusal(t, engine, "--route")
 }
 
 // refusals counts what the engine does not permit.

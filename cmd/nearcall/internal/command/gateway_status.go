@@ -74,7 +74,11 @@ func engineText(e *gateway.EngineStatus) string {
 	if e.URL != "" {
 		whose += " at " + e.URL
 	}
-	return fmt.Sprintf("connected to %s, %s", whose, counted(int(e.ReconnectsTotal), "reconnection"))
+	text := fmt.Sprintf("connected to %s, %s", whose, counted(int(e.ReconnectsTotal), "reconnection"))
+	if e.Error != "" {
+		text += ", in vain: " + e.Error
+	}
+	return text
 }
 
 func printExports(table *tabwriter.Writer, exports []gateway.ExportStatus) {
