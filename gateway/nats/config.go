@@ -157,7 +157,7 @@ func (c *Config) complete() error {
 	if c.Host == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return fmt.Errorf("gateway: the host has no name (%w): set Host", err)
+			return fmt.Errorf("gateway: the host has no name (%w): set Config.Host", err)
 		}
 		c.Host = host
 	}

@@ -90,7 +90,7 @@ func (e *Embedded) others(o *engine.Options, secure *tls.Config) error {
 	if e.ClusterListen != "" {
 		o.Cluster.Name = e.ClusterName
 	} else if len(e.Routes) > 0 {
-		return errors.New("routes lead to servers of a cluster, which connect back: give ClusterListen too")
+		return errors.New("routes lead to servers of a cluster, which connect back: give Embedded.ClusterListen too")
 	}
 	routes, err := e.urls(e.Routes, secure != nil)
 	if err != nil {
@@ -110,7 +110,7 @@ func (e *Embedded) others(o *engine.Options, secure *tls.Config) error {
 	}
 	if e.ClusterListen != "" && e.Listen == noListener {
 		// It would wait for its port for programs before it begins with the cluster, for ever.
-		return errors.New("a server of a cluster listens for programs as well: give Listen an address such as 127.0.0.1:4222, and not off")
+		return errors.New("a server of a cluster listens for programs as well: give Embedded.Listen an address such as 127.0.0.1:4222, and not off")
 	}
 	o.LeafNode.ReconnectInterval = embeddedPing
 	return nil
@@ -121,7 +121,7 @@ func (e *Embedded) others(o *engine.Options, secure *tls.Config) error {
 func (e *Embedded) secure() (*tls.Config, error) {
 	if e.TLS.Certificate == "" {
 		if e.TLS.Authorities != "" {
-			return nil, errors.New("authorities without a certificate: give Certificate and Key too")
+			return nil, errors.New("authorities without a certificate: give TLS.Certificate and TLS.Key too")
 		}
 		return nil, nil
 	}
@@ -163,7 +163,7 @@ func (e *Embedded) urls(texts []string, secure bool) (all []*url.URL, err error)
 			return nil, fmt.Errorf("%q is no URL of an engine, such as nats://b.example:6222", text)
 		}
 		if !secure && !e.Plain && !isLoopback(made.Hostname()) {
-			return nil, fmt.Errorf("calls would go to %s for everybody on the way to read: give Embedded.TLS, or permit it by Embedded.Plain", text)
+			return nil, fmt.Errorf("calls would go to %s for everybody on the way to read: give Embedded.TLS with Authorities, or permit it by Embedded.Plain", text)
 		}
 		all = append(all, made)
 	}

@@ -247,7 +247,8 @@ func (r *remote) inWords(err error) error {
 	if !strings.Contains(failure.Message, r.label) {
 		return err
 	}
-	failure.Message = strings.ReplaceAll(failure.Message, r.label, r.where())
+	where := r.where()
+	failure.Message = strings.NewReplacer("no server at "+r.label, "no connection to "+where, r.label, where).Replace(failure.Message)
 	return &failure
 }
 
@@ -266,6 +267,9 @@ func notExecuted(code status.Code, format string, args ...any) *status.Error {
 	return failure
 }
 
+// errGatewayGone is what callers are told of a hub that is not there.
+var errGatewayGone = errors.New("the gateway there is not connected to NATS any more")
+
 // connect connects to the server by one of its gateways.
 func (r *remote) connect(ctx context.Context) (conn net.Conn, err error) {
 	r.mu.Lock()
@@ -278,6 +282,7 @@ func (r *remote) connect(ctx context.Context) (conn net.Conn, err error) {
 		}
 		if errors.Is(err, syscall.EHOSTUNREACH) {
 			r.gateway.catalogue.gone(at.hub)
+			err = errGatewayGone
 		}
 	}
 	if why := r.gateway.link.why(); why != nil {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -76,7 +75,7 @@ func (r *gatewayRun) run(ctx context.Context) error {
 	}
 	g, err := gateway.New(c)
 	if err != nil {
-		return err
+		return advised(err)
 	}
 	if r.check {
 		fmt.Fprintf(r.out, "the configuration is fine: %s%s\n", counted(len(c.Exports), "export"), listening(c.Listen))
@@ -138,19 +137,11 @@ func (r *gatewayRun) serve(ctx context.Context, g *gateway.Gateway) error {
 	}
 }
 
-// advised adds what to do about a port that somebody else uses. The engine has only words for it.
-func advised(err error) error {
-	if err != nil && strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
-		return fmt.Errorf("%w; if that is another NATS server, use it (--nats), or choose other ports (--engine-listen, --cluster-listen)", err)
-	}
-	return err
-}
-
 // reload reads the configuration again.
 func (r *gatewayRun) reload(g *gateway.Gateway) {
 	c, err := r.gatewayConfig()
 	if err == nil {
-		err = g.Reload(c)
+		err = advised(g.Reload(c))
 	}
 	if err != nil {
 		r.log().Error("the configuration is not used; the one before stays", "error", err)

@@ -203,6 +203,6 @@ func TestGatewaysOverTLS(t *testing.T) {
 	if got := awaitCall(t, "unix:"+folder+"/a", "one"); got.out != "1\n" {
 		t.Errorf("got %q", got.out)
 	}
-	nearcall(t, "gateway", "--export", "it="+address, "--cluster-listen", "0.0.0.0:6222", "--engine-listen", "127.0.0.1:0").expect(t, 1, "anybody on the network could reach 0.0.0.0:6222")
-	nearcall(t, "gateway", "--export", "it="+address, "--cluster-listen", "127.0.0.1:0", "--engine-listen", "off").expect(t, 1, "listens for programs as well")
+	nearcall(t, "gateway", "--export", "it="+address, "--cluster-listen", "0.0.0.0:6222", "--engine-listen", "127.0.0.1:0").expect(t, 1, "anybody on the network could reach 0.0.0.0:6222", "give --nats-ca, --nats-cert and --nats-key", "permit it by --plain")
+	nearcall(t, "gateway", "--export", "it="+address, "--cluster-listen", "127.0.0.1:0", "--engine-listen", "off").expect(t, 1, "listens for programs as well", "give --engine-listen an address")
 }
