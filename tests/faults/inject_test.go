@@ -29,6 +29,8 @@ var injections = map[string][]string{
 	"madvise":    {"ENOMEM", "EINVAL"},
 	"fstat":      {"ENOMEM", "EACCES"},
 	"newfstatat": {"ENOMEM", "EACCES"},
+	// What kind of memory a server has sent.
+	"fstatfs": {"ENOMEM", "EIO"},
 	// How much lies unread in a socket that is closed.
 	"ioctl":    {"ENOMEM", "EINVAL"},
 	"shutdown": {"ENOTCONN", "ENOMEM"},

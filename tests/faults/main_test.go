@@ -62,5 +62,5 @@ func writeAsync(target string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(target, []byte("#!/bin/sh\nexec '"+python+"' '"+script+"' \"$@\"\n"), 0o755)
+	return os.WriteFile(target, []byte("#!/bin/sh\nexec '"+python+"' -W error::UserWarning '"+script+"' \"$@\"\n"), 0o755)
 }

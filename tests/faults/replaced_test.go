@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -108,7 +109,7 @@ func serveOnce(t *testing.T, ctx context.Context, listening *os.File, ran *atomi
 	if local, ok := listener.(*net.UnixListener); ok {
 		local.SetUnlinkOnClose(false)
 	}
-	s, err := server.New()
+	s, err := server.New(server.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Error(err)
 		return

