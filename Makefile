@@ -19,7 +19,7 @@ SOAK ?= 1
 
 # Parts of `make test`, in the order in which they begin: long ones first. Those that
 # measure time run after all others, with nothing beside them.
-TEST_PARTS := test-faults test-go test-command test-peers test-c test-python test-forks fuzz-c test-windows \
+TEST_PARTS := test-faults test-go test-command test-gateway test-peers test-c test-python test-forks fuzz-c test-windows \
 	test-perl test-examples test-conformance test-launcher fuzz-go test-model
 TEST_ALONE := test-cost test-sustained
 CHECK_PARTS := check-packages check-command check-python check-c check-vet check-perl check-sizes
@@ -246,6 +246,9 @@ test-forks: $(call needs,built) ## forks from every language, by the ten thousan
 test-peers: check-go deps-bench ## the benchmarks' peers echo what they are sent, each with up to 64 callers
 	@benchmarks/run -build peers
 	@go test -C benchmarks/peers -count 1 -vet=off -timeout 12m . ./program
+
+test-gateway: check-go ## gateways over NATS
+	@go test -C gateway/nats -race -vet=off ./...
 
 fuzz-go: check-go ## Go fuzz targets
 	@tools/fuzz-go $(FUZZ_SECONDS)
