@@ -1,10 +1,12 @@
 package machines_test
 
 import (
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/nearcall/nearcall/tests/processes"
+	"github.com/nearcall/nearcall/tests/processes/ledger"
 )
 
 // How long a fault lasts, at most: now and then shorter than it takes to notice it.
@@ -90,6 +92,41 @@ func (r *run) killGateway(f *fault, last time.Duration) {
 	r.startGateway(f.on)
 	r.awaitFunction(f.on)
 	f.to = r.now()
+}
+
+// checkDirect kills the gateway of a machine while a caller there calls, in Go. It goes on, because
+// the gateway has directed it to the server of the same machine.
+func (r *run) checkDirect(m *machine) {
+	r.t.Helper()
+	c := r.newCaller(m)
+	c.kind = callerKind{built.goCaller, "unix:" + m.gatewayPath}
+	p := r.startCaller(c.kind, c)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		if err := ledger.Read(p.Output, r.note); err != nil {
+			r.t.Error(err)
+		}
+	})
+	r.awaitExecuted(m, "calls through the gateway")
+	f := &fault{on: m, kind: "gateway killed", away: true, loses: true, from: r.now()}
+	r.faults = append(r.faults, f)
+	f.on.gateway.Kill()
+	r.awaitExecuted(m, "calls that were directed to the server of their own host")
+	r.startGateway(m)
+	r.awaitFunction(m)
+	f.to = r.now()
+	p.Process.Kill()
+	reading.Wait()
+	p.Wait()
+}
+
+// awaitExecuted waits until a machine's server has executed more calls than one caller makes at a time.
+func (r *run) awaitExecuted(m *machine, which string) {
+	r.t.Helper()
+	wanted := m.executed.Load() + 2*callsAtATime
+	processes.WaitFor(r.t, which+" of host "+m.Name+" to be executed there", backWithin+r.slack(), func() bool {
+		return m.executed.Load() >= wanted
+	})
 }
 
 func (r *run) must(err error) {

@@ -32,6 +32,10 @@ type machine struct {
 	gateway    *processes.Process // nil: none
 	// serverPath and gatewayPath are where they listen, if there is a gateway.
 	serverPath, gatewayPath string
+	// clock is how far the monotonic clock of this host is ahead.
+	clock time.Duration
+	// executed counts what its server has executed.
+	executed atomic.Int64
 	// called is when each machine last had a call executed by this one, by the machine's number, in
 	// ns since the run began.
 	called [machinesMax]atomic.Int64
@@ -45,12 +49,24 @@ func (r *run) addMachine(name string) {
 		r.t.Fatal(err)
 	}
 	folder := r.t.TempDir()
-	m := &machine{Host: host, number: len(r.machines), ledgerPath: filepath.Join(folder, "ledger"), serverPath: filepath.Join(folder, "s"), gatewayPath: filepath.Join(folder, "g")}
+	m := &machine{Host: host, number: len(r.machines), clock: r.drawClock(), ledgerPath: filepath.Join(folder, "ledger"), serverPath: filepath.Join(folder, "s"), gatewayPath: filepath.Join(folder, "g")}
 	m.ledger = ledger.Open(r.t, m.ledgerPath, func(key uint64) {
-		m.called[r.callerOf(key).on.number].Store(int64(r.now()))
+		r.noteExecuted(m, key)
 	})
 	r.machines = append(r.machines, m)
 }
+
+// noteExecuted is called with the key of each call that a server has executed.
+func (r *run) noteExecuted(by *machine, key uint64) {
+	if c := r.callerOf(key); c == nil {
+		r.t.Errorf("host %s has executed a call with key %d, which nobody was given", by.Name, key)
+	} else {
+		by.called[c.on.number].Store(int64(r.now()))
+		by.executed.Add(1)
+	}
+}
+
+func (r *run) drawClock() time.Duration { return time.Duration(r.number(clocksApart)) * time.Second }
 
 // startQuietly is start for a program whose log nobody reads as long as all is well.
 func (r *run) startQuietly(m *machine, command ...string) *processes.Process {
@@ -58,11 +74,15 @@ func (r *run) startQuietly(m *machine, command ...string) *processes.Process {
 	return r.start(m, append([]string{"sh", "-c", `exec "$@" 2>/dev/null`, "sh"}, command...)...)
 }
 
-// start starts a program on a machine, with a monotonic clock that no other program has.
+// start starts a program on a machine, with the monotonic clock of that machine. Calls over TLS rely
+// on no common clock, not even within a host, so without gateways each program has another one.
 func (r *run) start(m *machine, command ...string) *processes.Process {
 	r.t.Helper()
-	clock := network.Clock(time.Duration(r.number(clocksApart)) * time.Second)
-	return processes.StartBy(r.t, m.Start, append(clock, command...)...)
+	ahead := m.clock
+	if !r.gateways {
+		ahead = r.drawClock()
+	}
+	return processes.StartBy(r.t, m.Start, append(network.Clock(ahead), command...)...)
 }
 
 func (r *run) startServer(m *machine) {

@@ -59,8 +59,8 @@ func TestOutcomesAreTrueOnSeveralMachines(t *testing.T) {
 }
 
 // TestOutcomesAreTrueThroughGateways is the same for callers that know only the socket of a gateway
-// on their host. One host has no server of its own, so all of its calls go to the others. Gateways
-// are killed as well.
+// on their host. One host has no server of its own, so all of its calls go to the others. The gateways
+// of the others direct callers in Go to the servers of their own hosts. Gateways are killed as well.
 func TestOutcomesAreTrueThroughGateways(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, true)
@@ -73,6 +73,7 @@ func TestOutcomesAreTrueThroughGateways(t *testing.T) {
 	for _, m := range r.machines {
 		r.awaitFunction(m)
 	}
+	r.checkDirect(r.machines[1])
 	// There are fewer callers, and so fewer calls in the same time.
 	r.wanted /= 2
 	r.torment()
@@ -137,9 +138,13 @@ func (r *run) newCaller(on *machine) *caller {
 	return c
 }
 
+// callerOf returns the caller that has been given a key, or nil if nobody has.
 func (r *run) callerOf(key uint64) *caller {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if key >= uint64(len(r.calls)) {
+		return nil
+	}
 	return r.callers[key/callsPerCaller]
 }
 
@@ -167,7 +172,7 @@ func (r *run) callAndHarm() {
 			callers.Go(func() { r.keepCalling(m, kind, stop) })
 		}
 	}
-	faults := processes.Setting(r.t, "NEARCALL_MACHINE_FAULTS", defaultFaults)
+	faults := len(r.faults) + processes.Setting(r.t, "NEARCALL_MACHINE_FAULTS", defaultFaults)
 	for r.ended.Load() < r.wanted || len(r.faults) < faults {
 		r.harm()
 	}
@@ -253,7 +258,7 @@ func (r *run) check() {
 		r.checkFault(uint64(key), count)
 	}
 	for _, m := range r.machines {
-		if len(m.ledger.Strange) > 0 || len(m.ledger.Executed) > 0 && uint64(len(m.ledger.Executed)) > 2*uint64(len(r.calls)) {
+		if len(m.ledger.Strange) > 0 {
 			r.t.Errorf("host %s has executed calls that nobody made: %d", m.Name, m.ledger.Strange)
 		}
 	}
