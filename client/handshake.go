@@ -96,7 +96,8 @@ func (e *endpoint) handshake(ctx context.Context, conn net.Conn, patience time.D
 	return made, nil
 }
 
-// isLocal reports whether the server is on this machine for certain.
+// isLocal reports whether the connection is that of a local socket. That may be the end of a tunnel; see
+// connection.isHere.
 func isLocal(conn net.Conn) bool {
 	return conn.RemoteAddr() != nil && conn.RemoteAddr().Network() == "unix"
 }
