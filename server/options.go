@@ -281,7 +281,9 @@ func WithWriteTimeout(timeout time.Duration) Option {
 }
 
 // WithDrainTimeout bounds how long Serve waits for running functions after its context
-// has ended. The default is 30 seconds, the most is 10 minutes.
+// has ended. The default is 30 seconds, the most is 10 minutes. When all functions have
+// returned, Serve waits for up to a second until callers on other machines have closed their
+// connections, so that they read the last answers.
 func WithDrainTimeout(timeout time.Duration) Option {
 	return func(c *config) {
 		set(c, "WithDrainTimeout", &c.drainTimeout, timeout, 0, wire.DrainTimeoutMsCeiling*time.Millisecond)
