@@ -94,26 +94,54 @@ func (p *program) serveDemo(ctx context.Context, address string) error {
 	return s.Serve(ctx, listener)
 }
 
-// servedAddress is what callers use: with the port that the kernel chose for port
-// 0, and without parameters, which are the server's own.
+// servedAddress is where the demo serves: as the user wrote it, with the port that the kernel
+// chose for port 0, and without parameters, which are the server's own.
 func servedAddress(listener net.Listener, address string) string {
-	if network := listener.Addr().Network(); network != "unix" {
-		return network + ":" + listener.Addr().String()
-	}
 	address, _, _ = strings.Cut(address, "?")
-	return address
+	network, place, _ := strings.Cut(address, ":")
+	host, _, err := net.SplitHostPort(place)
+	_, port, errOfListener := net.SplitHostPort(listener.Addr().String())
+	if network == "unix" || err != nil || errOfListener != nil {
+		return address
+	}
+	return network + ":" + net.JoinHostPort(host, port)
+}
+
+// calledAddress is what a caller on this machine writes for that. A server that listens at all
+// addresses has none that a certificate could be for.
+func calledAddress(served string) string {
+	network, place, _ := strings.Cut(served, ":")
+	host, port, err := net.SplitHostPort(place)
+	if network == "unix" || err != nil {
+		return served
+	}
+	if at := net.ParseIP(host); host == "" || at != nil && at.IsUnspecified() {
+		host = "localhost"
+	}
+	return network + ":" + net.JoinHostPort(host, port)
+}
+
+// callerFiles are the options that callers of a tls: address need. Only its user knows their files.
+func (p *program) callerFiles(address string) string {
+	switch {
+	case !strings.HasPrefix(address, "tls:"):
+		return ""
+	case p.tls.Authorities == "":
+		return " --ca ca.pem"
+	}
+	return " --ca " + p.tls.Authorities + " --cert worker.pem --key worker.key"
 }
 
 func (p *program) printInvitation(address string) {
 	s := styleFor(p.out)
 	fmt.Fprintf(p.out, `Serving on %[1]s. Stop with Ctrl-C. In another terminal:
 
-    %[2]s list %[1]s
-    %[2]s call %[1]s ack 3 4
-    %[2]s call %[1]s greet '{"name": "Ada", "age": 36, "tags": ["first"]}'
-    %[2]s call --timeout 100ms %[1]s sleep 5000
-    %[2]s gen python %[1]s
-`, s.bold(address), self())
+    %[3]s list%[4]s %[2]s
+    %[3]s call%[4]s %[2]s ack 3 4
+    %[3]s call%[4]s %[2]s greet '{"name": "Ada", "age": 36, "tags": ["first"]}'
+    %[3]s call --timeout 100ms%[4]s %[2]s sleep 5000
+    %[3]s gen python%[4]s %[2]s
+`, s.bold(address), s.bold(calledAddress(address)), self(), p.callerFiles(address))
 }
 
 // self is what a user writes for this program: its path where a shell would not

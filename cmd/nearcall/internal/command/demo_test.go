@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/nearcall/nearcall/tests/programs/certificates/authority"
 )
 
 // startDemo runs `nearcall demo` and returns the address it prints.
@@ -99,5 +101,43 @@ func TestDemoInvites(t *testing.T) {
 		}
 		must(t, demo.Process.Signal(syscall.SIGINT))
 		must(t, demo.Wait())
+	}
+}
+
+// So can what it invites to at a tls: address, by a caller that has the files which it names.
+func TestDemoInvitesOverTLS(t *testing.T) {
+	folder, err := os.MkdirTemp("", "nc")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	must(t, authority.Write(folder))
+	for _, kind := range []string{".pem", ".key"} {
+		must(t, os.Rename(filepath.Join(folder, "client"+kind), filepath.Join(folder, "worker"+kind)))
+	}
+	for _, row := range []struct {
+		address string
+		more    []string
+	}{
+		{"tls:127.0.0.1:0", nil},
+		{"tls:0.0.0.0:0", nil},
+		{"tls:0.0.0.0:0", []string{"--ca", "ca.pem"}},
+	} {
+		t.Run(strings.Join(append([]string{row.address}, row.more...), " "), func(t *testing.T) {
+			demo := exec.Command(binary, append([]string{"demo", "--address", row.address, "--cert", "server.pem", "--key", "server.key"}, row.more...)...)
+			demo.Dir = folder
+			out, err := demo.StdoutPipe()
+			must(t, err)
+			must(t, demo.Start())
+			t.Cleanup(func() { _ = demo.Process.Kill() })
+			lines := bufio.NewScanner(out)
+			for lines.Scan() && !strings.Contains(lines.Text(), " call ") {
+			}
+			shell := exec.Command("sh", "-c", lines.Text())
+			shell.Dir = folder
+			if answer, err := shell.CombinedOutput(); string(answer) != "125\n" {
+				t.Errorf("%q answers %q, %v", lines.Text(), answer, err)
+			}
+			must(t, demo.Process.Signal(syscall.SIGINT))
+			must(t, demo.Wait())
+		})
 	}
 }
