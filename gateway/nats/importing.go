@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -85,6 +86,7 @@ func (i *importing) start(ctx context.Context) error {
 	i.door = newDoor(listener)
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.gateway.log.Info("serving functions of this and of other machines", "address", i.gateway.config.Listen)
 	err = i.renewLocked()
 	i.renewedMs = 0 // nobody knows it yet, so the next one need not wait
 	return err
@@ -92,7 +94,7 @@ func (i *importing) start(ctx context.Context) error {
 
 func (i *importing) options() []server.Option {
 	c := &i.gateway.config
-	options := []server.Option{server.WithLogger(i.gateway.log), server.WithName("nearcall gateway"), server.WithDrainTimeout(replacedDrain),
+	options := []server.Option{server.WithLogger(slog.New(successions{i.gateway.log.Handler()})), server.WithName("nearcall gateway"), server.WithDrainTimeout(replacedDrain),
 		server.WithUnknownFunctions(i.unknown)}
 	if c.Observer != nil {
 		options = append(options, server.WithObserver(c.Observer))
@@ -117,7 +119,9 @@ func (i *importing) learn(offers map[string]*offer) {
 	}
 	if err := i.renewLocked(); err != nil {
 		i.gateway.log.Error("functions of other machines cannot be served", "error", err)
+		return
 	}
+	i.gateway.log.Info("the functions that are served have changed", "functions", len(i.functions))
 }
 
 // enterLocked notes which functions there are, and reports whether they are others than before. A
@@ -292,6 +296,7 @@ func (i *importing) stop(ctx context.Context) {
 	}
 	i.mu.Unlock()
 	i.serving.Wait()
+	i.gateway.log.Info("stopped", "address", i.gateway.config.Listen)
 }
 
 // status returns the functions that local callers can call.

@@ -122,6 +122,10 @@ func TestGatewayRuns(t *testing.T) {
 	}
 	nearcall(t, "call", socket, "one").expectOut(t, "1\n")
 
+	if said := g.log.String(); strings.Contains(said, "msg=stopped") || !strings.Contains(said, "the functions that are served have changed") {
+		t.Errorf("it serves, and its log says\n%s", said)
+	}
+
 	must(t, g.Process.Signal(syscall.SIGTERM))
 	if got := g.state(t); got != "STOPPING=1" {
 		t.Fatalf("it said %q", got)
