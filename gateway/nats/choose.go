@@ -344,7 +344,7 @@ func (r *route) status() FunctionStatus {
 			continue
 		}
 		state, _ := r.set.Look(i, nowNs)
-		s.Places = append(s.Places, PlaceStatus{Server: t.server, Gateway: t.gateway, Distance: t.distance.String(),
+		s.Places = append(s.Places, PlaceStatus{Server: t.server, Gateway: t.gateway, Distance: t.distance.String(), Direct: t.directAddress(),
 			State: [...]string{"ready", "failed", "silent", "full"}[state], CallsTotal: t.calls.Load(), FailuresTotal: t.failures.Load()})
 	}
 	slices.SortStableFunc(s.Places, func(a, b PlaceStatus) int { return cmp.Compare(a.Server+a.Gateway, b.Server+b.Gateway) })

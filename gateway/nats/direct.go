@@ -151,6 +151,14 @@ func (r *route) direct() string {
 	return r.at[index].remote.directAddress()
 }
 
+// directAddress returns the address at which this gateway calls the server without the engine, or "".
+func (t *target) directAddress() string {
+	if t.remote == nil || t.remote.gateway.labels().direct == DirectOff {
+		return ""
+	}
+	return t.remote.directAddress()
+}
+
 // directAddress returns the address at which the server can be called without the engine, or "".
 func (r *remote) directAddress() string {
 	r.mu.Lock()

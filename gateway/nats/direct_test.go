@@ -65,6 +65,9 @@ func TestGatewaysCallDirectly(t *testing.T) {
 	if made := p.streams() - before; made != 0 {
 		t.Errorf("%d connections went through the engine", made)
 	}
+	if shown := placesOf(p.importer, "who"); len(shown) != 1 || shown[0].Direct != p.exports.Exports[0].Direct {
+		t.Errorf("the status shows %+v", shown)
+	}
 	p.cut()
 	if counts := answers(t, c, 50); counts["b"] != 50 {
 		t.Errorf("without the direct address: %v", counts)

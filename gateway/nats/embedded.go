@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	engine "github.com/nats-io/nats-server/v2/server"
@@ -40,7 +39,7 @@ func startEmbedded(config *Config, log *slog.Logger) (*ownEngine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gateway: embedded engine: %w", err)
 	}
-	words := &engineLog{log: log}
+	words := &engineLog{log: log, lately: map[string]*repeated{}}
 	made.SetLoggerV2(words, false, false, false)
 	made.Start()
 	for began := time.Now(); !made.ReadyForConnections(embeddedStart / 100); {
@@ -49,14 +48,16 @@ func startEmbedded(config *Config, log *slog.Logger) (*ownEngine, error) {
 			return nil, fmt.Errorf("gateway: embedded engine: %w", cmp.Or(err, errors.New("it does not get ready")))
 		}
 	}
-	return &ownEngine{made, users.password}, nil
+	return &ownEngine{Server: made, words: words, password: users.password}, nil
 }
 
 // options are those of the engine for what was configured.
 func (e *Embedded) options(name string) (*engine.Options, error) {
 	// Two gateways may have one name, but no two servers of a cluster.
 	o := &engine.Options{ServerName: name + "-" + nuid.Next(), NoSigs: true, PingInterval: embeddedPing, MaxPingsOut: embeddedPings,
-		WriteDeadline: embeddedWrite, DontListen: e.Listen == noListener}
+		WriteDeadline: embeddedWrite, DontListen: e.Listen == noListener,
+		// engineLog leaves repetitions out.
+		ConnectErrorReports: 1, ReconnectErrorReports: 1}
 	o.Cluster.PingInterval, o.Cluster.MaxPingsOut, o.Cluster.WriteDeadline = embeddedPing, embeddedPings, embeddedWrite
 	secure, err := e.secure()
 	if err != nil {
@@ -173,43 +174,4 @@ func (e *Embedded) urls(texts []string, secure bool) (all []*url.URL, err error)
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
-}
-
-// engineLog passes on what the engine logs, and remembers what it has died of.
-type engineLog struct {
-	log *slog.Logger
-	mu  sync.Mutex
-	why error
-}
-
-func (l *engineLog) fatal() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.why
-}
-
-// Noticef implements engine.Logger. Notices are for those who look for something.
-func (l *engineLog) Noticef(format string, v ...any) { l.log.Debug(l.text(format, v)) }
-
-// Warnf implements engine.Logger.
-func (l *engineLog) Warnf(format string, v ...any) { l.log.Warn(l.text(format, v)) }
-
-// Errorf implements engine.Logger.
-func (l *engineLog) Errorf(format string, v ...any) { l.log.Error(l.text(format, v)) }
-
-// Debugf implements engine.Logger.
-func (l *engineLog) Debugf(string, ...any) {}
-
-// Tracef implements engine.Logger.
-func (l *engineLog) Tracef(string, ...any) {}
-
-// Fatalf implements engine.Logger.
-func (l *engineLog) Fatalf(format string, v ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.why = fmt.Errorf(format, v...)
-}
-
-func (l *engineLog) text(format string, v []any) string {
-	return "engine: " + fmt.Sprintf(format, v...)
 }

@@ -197,6 +197,9 @@ func (l *link) status() EngineStatus {
 	if why := l.why(); why != nil {
 		s.Error = why.Error()
 	}
+	if l.embedded != nil {
+		s.Trouble = l.embedded.words.troubleNow(time.Now())
+	}
 	return s
 }
 

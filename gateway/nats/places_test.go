@@ -33,14 +33,20 @@ func answers(t testing.TB, c *client.Client, calls int) map[string]int {
 
 // callsThrough returns how many calls of a function a gateway has passed on.
 func callsThrough(r *running, function string) (calls uint64) {
-	for _, f := range r.Status().Functions {
-		if f.Name == function {
-			for _, p := range f.Places {
-				calls += p.CallsTotal
-			}
-		}
+	for _, p := range placesOf(r, function) {
+		calls += p.CallsTotal
 	}
 	return calls
+}
+
+// placesOf returns the servers at which a gateway's callers can call a function.
+func placesOf(r *running, function string) (places []gateway.PlaceStatus) {
+	for _, f := range r.Status().Functions {
+		if f.Name == function {
+			places = append(places, f.Places...)
+		}
+	}
+	return places
 }
 
 // A function that this machine serves too does not leave it. When the server here stops, others take

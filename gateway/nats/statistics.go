@@ -28,7 +28,9 @@ type EngineStatus struct {
 	Error string `json:"error,omitempty"`
 	// ReconnectsTotal counts how often the engine was connected to anew.
 	ReconnectsTotal uint64 `json:"reconnects_total"`
-	Embedded        bool   `json:"embedded"`
+	// Trouble is what has failed lately between the gateway's own engine and others, or "".
+	Trouble  string `json:"trouble,omitempty"`
+	Embedded bool   `json:"embedded"`
 }
 
 // An ExportStatus is what is known of a server of this machine.
@@ -81,6 +83,8 @@ type PlaceStatus struct {
 	Distance string `json:"distance"`
 	// State is "ready", "failed", "silent" or "full".
 	State string `json:"state"`
+	// Direct is the address at which the server is called without the engine, or "".
+	Direct string `json:"direct,omitempty"`
 	// CallsTotal counts the calls that went there, and FailuresTotal those after which the call
 	// went elsewhere, or would have.
 	CallsTotal    uint64 `json:"calls_total"`

@@ -14,6 +14,7 @@ const ownUser = "gateway"
 // An ownEngine is the engine that runs in a gateway.
 type ownEngine struct {
 	*engine.Server
+	words *engineLog
 	// password is that of ownUser. Nobody else gets to know it.
 	password string
 }

@@ -55,7 +55,10 @@ after how many the call went elsewhere.`,
 func (p *program) printGateway(s *gateway.Status) error {
 	style := styleFor(p.out)
 	fmt.Fprintf(p.out, "%s on host %s%s, up %s\n", style.bold(s.Gateway), s.Host, zone(s.Zone), milliseconds(s.UptimeMs))
-	fmt.Fprintf(p.out, "%s, %s to other gateways\n", engineText(&s.Engine), counted(s.Streams, "connection"))
+	fmt.Fprintf(p.out, "%s, %s for calls over it\n", engineText(&s.Engine), counted(s.Streams, "connection"))
+	if s.Engine.Trouble != "" {
+		fmt.Fprintf(p.out, "trouble with other NATS servers: %s\n", s.Engine.Trouble)
+	}
 	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	printExports(table, s.Exports)
 	printMembers(table, s.Members)
@@ -114,13 +117,20 @@ func printFunctions(table *tabwriter.Writer, functions []gateway.FunctionStatus)
 	for _, f := range functions {
 		name := f.Name
 		for _, place := range f.Places {
-			fmt.Fprintf(table, "  %s\t%s at %s\t%s\t%s\t%s, %d failed\n", name, place.Server, place.Gateway, place.Distance, place.State, counted(int(place.CallsTotal), "call"), place.FailuresTotal)
+			fmt.Fprintf(table, "  %s\t%s at %s\t%s\t%s%s\t%s, %d failed\n", name, place.Server, place.Gateway, place.Distance, place.State, directly(place.Direct), counted(int(place.CallsTotal), "call"), place.FailuresTotal)
 			name = ""
 		}
 		if len(f.Places) == 0 {
 			fmt.Fprintf(table, "  %s\tnowhere\n", name)
 		}
 	}
+}
+
+func directly(address string) string {
+	if address == "" {
+		return ""
+	}
+	return ", directly at " + address
 }
 
 func zone(label string) string {
