@@ -131,6 +131,34 @@ func TestGatewayGuideConfiguration(t *testing.T) {
 	}
 }
 
+// The guide has a row for every key.
+func TestGatewayGuideHasAllKeys(t *testing.T) {
+	text, err := os.ReadFile(gatewayGuide)
+	must(t, err)
+	for table, header := range map[string]string{"": "", "[[export]]": "[[export]]\n", "[engine]": "[engine]\n", "[direct_tls]": "[direct_tls]\n"} {
+		said := nearcall(t, "gateway", "--check", "--config", gatewayFile(t, header+"unknown = 1\n")).expect(t, 1, "is not known here: there are ").err
+		_, keys, _ := strings.Cut(strings.TrimSpace(said), "there are ")
+		for key := range strings.SplitSeq(keys, ", ") {
+			if table == "" && (key == "export" || key == "engine" || key == "direct_tls") {
+				continue
+			}
+			if !hasKeyRow(string(text), table, key) {
+				t.Errorf("%s %s has no row", table, key)
+			}
+		}
+	}
+}
+
+func hasKeyRow(page, table, key string) bool {
+	for line := range strings.Lines(page) {
+		cells := strings.Split(line, "|")
+		if len(cells) > 4 && strings.Trim(cells[1], " `") == table && strings.Contains(cells[2], "`"+key+"`") {
+			return true
+		}
+	}
+	return false
+}
+
 // packagedConfiguration is that of packaging, with a group that every system has, and certificates.
 func packagedConfiguration(t *testing.T, certificates string) string {
 	t.Helper()
