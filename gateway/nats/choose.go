@@ -280,7 +280,7 @@ func isForWantOfRoom(failure *status.Error) bool {
 func (s *search) failure(r *route) error {
 	if s.last == nil {
 		if why := r.gateway.link.why(); why != nil {
-			return notExecuted(status.Unavailable, "no server of function %s is known, and the gateway is not connected to its engine: %w", r.name, why)
+			return notExecuted(status.Unavailable, "no server of function %s is known, and the gateway cannot use its engine: %w", r.name, why)
 		}
 		return notExecuted(status.Unavailable, "no server of function %s is there at present", r.name)
 	}

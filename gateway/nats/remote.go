@@ -286,7 +286,7 @@ func (r *remote) connect(ctx context.Context) (conn net.Conn, err error) {
 		}
 	}
 	if why := r.gateway.link.why(); why != nil {
-		err = fmt.Errorf("not connected to the engine: %w", why)
+		err = fmt.Errorf("the engine cannot be used: %w", why)
 	}
 	return nil, err
 }
