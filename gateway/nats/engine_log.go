@@ -82,15 +82,15 @@ func (l *engineLog) failed(text string, now time.Time) {
 		known.more++
 		return
 	}
-	more := 0
-	if known != nil {
-		more = known.more
+	var more []any
+	if known != nil && known.more > 0 {
+		more = []any{"repeated", known.more}
 	}
 	if len(l.lately) >= repeatedMax {
 		clear(l.lately)
 	}
 	l.lately[key] = &repeated{said: now}
-	l.log.Warn("engine: "+text, "repeated", more)
+	l.log.Warn("engine: "+text, more...)
 }
 
 // troubleNow returns the last failure if it was not long ago, or "".

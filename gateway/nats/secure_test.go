@@ -139,6 +139,7 @@ func TestClusterWithTLS(t *testing.T) {
 		code, _ := outcomeOf(callAt(t, a.listen).Call(context.Background(), "who", nil))
 		return code == status.Unimplemented
 	})
+	await(t, "a status that says what is wrong", func() bool { return strings.Contains(a.Status().Engine.Trouble, "certificate") })
 }
 
 // A gateway does not check the certificate of its own engine, which is for other machines.
