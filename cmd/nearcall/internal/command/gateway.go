@@ -47,10 +47,13 @@ servers of NATS that run already.
 and between the NATS servers that run in gateways. Without them those in gateways cannot
 reach each other from machine to machine, unless --plain permits it. Servers of --nats are
 connected to by TLS if they demand it, if the URL begins with tls://, or with these files.
---ca, --cert and --key are those for calls that leave the engine because of --direct.
+--ca, --cert and --key are those for calls that do not travel through NATS because of
+--direct: those to servers whose export has a tls: address, which is direct = "tls:HOST:PORT"
+in [[export]] of a file.
 
 --check also reads the files for TLS, and refuses certificates that others would refuse. All
-of this can stand in a file, which --config names. Options count more than the file,
+of this can stand in a file, which --config names, and the guide lists its keys
+(docs/guides/gateway.md). Options count more than the file,
 and --export, --nats, --route and --leaf are added to what it lists.
 
 On SIGHUP the gateway reads the file again. On SIGTERM and SIGINT it takes no more calls,
