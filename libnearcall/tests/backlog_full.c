@@ -48,7 +48,7 @@ static bool times_out(nearcall_client *client)
 int main(void)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    struct script script = {.fd = -1, .features = 0, .calls_in_flight_max = 9};
+    struct script script = {.fd = -1, .features = 0, .calls_in_flight_max = 9, .server_instance = 99};
     nearcall_reply reply;
     int fillers[16], count = 0;
     test_begin();
