@@ -119,7 +119,7 @@ static int interrupted(nearcall_client *client, int r)
     return nc_fail(client, r, NEARCALL_OUTCOME_NONE, "a signal arrived while waiting; nearcall_resume() goes on");
 }
 
-/* The server that has the connection was lost is the only one that knows. If there are others, it is not asked for long. */
+/* Only the server whose connection was lost knows. If there are others, it is not asked for long. */
 static int ask(nearcall_client *client, struct nc_call *call)
 {
     struct nc_asking *asking = &client->sync.asking;
