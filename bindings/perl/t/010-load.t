@@ -13,7 +13,7 @@ is( 'v' . Nearcall::_library_version(), $Nearcall::VERSION, 'and it is the modul
 # A sub in this package hides the server's function of that name, so there are no
 # others than the documented ones.
 my @documented = qw(
-    AUTOLOAD BEGIN DESTROY begin call call_raw close connect disconnect events fd
+    AUTOLOAD BEGIN DESTROY begin call call_raw close connect disconnect endpoint events fd
     function new ping process server_process_id timeout transport with
 );
 my @defined = grep { !/\A_/ && defined &{"Nearcall::$_"} } sort keys %Nearcall::;
