@@ -1,5 +1,7 @@
 /* Calls that were begun and whose connection was lost: their server is asked what became of them, beside whatever
  * the program does, and each ends when its answer has come. */
+#include <unistd.h>
+
 #include "asked_test.h"
 
 /* ---- One call ---- */
