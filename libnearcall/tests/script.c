@@ -10,6 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define STACK_BYTES ((size_t)1 << 20)
+
 static void *run(void *argument)
 {
     struct script *script = argument;
@@ -33,7 +35,12 @@ static void begin(struct script *script, void (*play)(struct script *), void *ar
     script->clock_ahead_ns = 0;
     CHECK(sem_init(&script->signals, 0, 0) == 0);
     CHECK(listen(script->listener, 16) == 0);
-    CHECK(pthread_create(&script->thread, NULL, run, script) == 0);
+    /* musl gives a thread less than the payloads of a script take. */
+    pthread_attr_t attributes;
+    CHECK(pthread_attr_init(&attributes) == 0);
+    CHECK(pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0);
+    CHECK(pthread_create(&script->thread, &attributes, run, script) == 0);
+    CHECK(pthread_attr_destroy(&attributes) == 0);
 }
 
 void script_start(struct script *script, void (*play)(struct script *), void *argument)
