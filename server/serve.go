@@ -122,7 +122,8 @@ func (s *Server) checkLists(from net.Listener) error {
 //
 // When ctx ends, Serve stops accepting, tells callers which calls will still be answered,
 // and lets the functions that run finish. Then it returns nil, or ErrDrainTimeout if that
-// took too long. After Shutdown or Close it returns ErrServerClosed.
+// took too long. Callers on other machines have up to a second more to close their connections.
+// After Shutdown or Close it returns ErrServerClosed.
 //
 // The contexts of functions have the values of ctx. They do not end with it, because calls
 // that were accepted are answered; Call.Draining tells functions that ctx has ended. If the
